@@ -1,0 +1,24 @@
+/* Commands of the tool: one row a command in main.c, one file cmd_NAME.c each. */
+#ifndef AT_COMMAND_H
+#define AT_COMMAND_H
+
+/* Documented exit codes. */
+enum {
+    AT_EXIT_CLEAN = 0,
+    AT_EXIT_FINDINGS = 1,
+    AT_EXIT_INCOMPLETE = 2,
+    AT_EXIT_USAGE = 3,
+    AT_EXIT_NOTHING_JUDGED = 4
+};
+
+typedef struct at_command {
+    const char *name;
+    const char *arguments; /* "SUITE|CASE..." */
+    const char *doc;       /* one line */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
+} at_command;
+
+/* Prints "attest: sentence" (and the hint to --help) on stderr; returns AT_EXIT_USAGE. */
+int at_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,55 @@
+/* The attest tool: finds the command and runs it. */
+#include "harness/cli/command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/status.h"
+
+static const at_command commands[] = {
+    {NULL, NULL, NULL, NULL},
+};
+
+int at_usage_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fputs("attest: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputs("\n", stderr);
+    va_end(args);
+    return AT_EXIT_USAGE;
+}
+
+static void print_help(void)
+{
+    (void)puts("attest: conformance tests for attention backends\n\nusage: attest COMMAND ...\n");
+    for (const at_command *c = commands; c->name != NULL; c++) {
+        if (c->doc != NULL) {
+            (void)printf("  %-10s %-22s %s\n", c->name, c->arguments, c->doc);
+        }
+    }
+    (void)puts("\nattest COMMAND --help lists a command's flags.\n"
+               "exit codes: 0 complete and clean, 1 findings, 2 incomplete (resumable), 3 usage, "
+               "input or\ninfrastructure error, 4 nothing was judged");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help();
+        return argc < 2 ? AT_EXIT_USAGE : AT_EXIT_CLEAN;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        (void)printf("attest %s\n", at_version());
+        return AT_EXIT_CLEAN;
+    }
+    for (const at_command *c = commands; c->name != NULL; c++) {
+        if (strcmp(c->name, argv[1]) == 0) {
+            return c->run(argc - 1, argv + 1);
+        }
+    }
+    return at_usage_error("no command \"%s\"; `attest --help` lists them", argv[1]);
+}

@@ -1,0 +1,34 @@
+/* Turns outputs and reference into a verdict. */
+#ifndef AT_JUDGE_H
+#define AT_JUDGE_H
+
+#include "harness/judge/verdict.h"
+#include "reference/reference.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Judges the tensors of one step (forward: o, lse; backward: dq dk dv as `grads` asks) after a
+ * launch that returned AT_OK: tier 0 (memory, class, poison, contracts), then tier 1. Fills kind,
+ * reason and measures of `out`; never fails: numbers are verdicts. */
+AT_API void at_judge_step(at_step_verdict *out, at_step step, const at_problem *p,
+                          const at_gold *gold, const at_contract *contract);
+
+/* Bitwise comparison of the step's outputs with a copy from an earlier launch (at_judge_keep).
+ * Returns false, with tensor and index in `what`, when they differ. */
+AT_API size_t at_judge_keep_size(const at_problem *p, at_step step);
+AT_API void at_judge_keep(const at_problem *p, at_step step, void *copy);
+AT_API bool at_judge_same(const at_problem *p, at_step step, const void *copy, at_error *what);
+
+/* Teeth: applies the hard fault set to the reference output of every judged tensor and counts those
+ * that tier 0 or 1 would flag; faults that are a no-op within u on this case do not count. Also
+ * measures the soft set (sensitivity). Turns a PASS into VACUOUS (reason "toothless") when one of
+ * the hard set would pass. */
+AT_API void at_judge_teeth(at_verdict *v, const at_problem *p, const at_gold *gold,
+                           const at_contract *contract);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

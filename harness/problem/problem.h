@@ -1,0 +1,88 @@
+/* A case made concrete: inputs, poisoned and guarded outputs, per-sequence lengths. */
+#ifndef AT_PROBLEM_H
+#define AT_PROBLEM_H
+
+#include "harness/case/case.h"
+#include "harness/problem/arena.h"
+#include "harness/problem/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Names in at_tensor_names[]: q k v do o lse dq dk dv. The value is the tensor's random stream. */
+typedef enum at_tensor_id {
+    AT_Q,
+    AT_K,
+    AT_V,
+    AT_DO,
+    AT_O,
+    AT_LSE,
+    AT_DQ,
+    AT_DK,
+    AT_DV,
+    AT_TENSOR_COUNT
+} at_tensor_id;
+AT_API extern const char *const at_tensor_names[];
+
+/* in:  q  [batch heads_q  len_q  dim_qk] dtype      k [batch heads_kv len_kv dim_qk] dtype
+ *      v  [batch heads_v  len_kv dim_v ] dtype      do [batch heads_q len_q dim_v] odt
+ * out: o  [batch heads_q  len_q  dim_v ] odt        lse [batch heads_q len_q 1] f32, natural log,
+ *      dq dk dv like q k v                          dense in [b h s] whatever the layout
+ * `do`, `dq`.. exist for pass=train, lse for stats and train; elsewhere data is NULL.
+ * dq dk dv exist whichever `grads` asks for; only those asked for are judged. */
+typedef struct at_problem {
+    at_case c;
+    double scale;           /* resolved */
+    const int64_t *len_q;   /* [batch] live rows of each sequence */
+    const int64_t *len_kv;  /* [batch] live keys of each sequence */
+    const int64_t *diag;    /* [batch] off: key j is on row i's diagonal when j = i + off */
+    const int64_t *start_q; /* [batch + 1] thd: first token of each sequence, then the total; else NULL */
+    const int64_t *start_kv;
+    at_tensor t[AT_TENSOR_COUNT];
+    at_arena *arena; /* owns all of the above */
+    void *shadow[AT_TENSOR_COUNT]; /* bitwise copy of each input buffer */
+    size_t size[AT_TENSOR_COUNT];  /* bytes of each buffer */
+} at_problem;
+
+/* Sizes, lengths and strides without memory: fills everything but data. Cannot fail for a case that
+ * at_case_check accepts, except AT_UNSUPPORTED for features that problems cannot hold yet (the
+ * sentence names key and value) and AT_NO_MEMORY. The problem's arrays live in the arena. */
+AT_API at_status at_problem_open(at_problem *out, const at_case *c, at_arena *arena, at_error *err)
+    AT_MUST_CHECK;
+
+/* Live key range of row i of sequence b: keys first..last inclusive, empty when first > last. Covers
+ * causal, band, align and lengths (not dense masks). */
+AT_API void at_problem_keys(const at_problem *p, int64_t b, int64_t i, int64_t *first,
+                            int64_t *last);
+
+/* Poison again every output (or, from AT_DQ on, only the gradients) before another launch. */
+AT_API void at_problem_poison(const at_problem *p, at_tensor_id first, at_tensor_id last);
+
+/* What the exact tier found in memory after a launch. */
+typedef enum at_memory_fault {
+    AT_MEMORY_OK,
+    AT_MEMORY_OVERRUN,  /* a guard band, a stride gap or a gap between sequences was written */
+    AT_MEMORY_CLOBBERED /* an input changed */
+} at_memory_fault;
+/* Checks all guard bands, gaps and inputs; `what` gets a sentence ("dv: 12 bytes past the end"). */
+AT_API at_memory_fault at_problem_check_memory(const at_problem *p, at_tensor_id *tensor,
+                                               at_error *what);
+
+/* Element e of a tensor's stream before storage rounding; e is the index in [b h s d] over the full
+ * lengths. The same value everywhere for equal cases. Source: see fill.c. */
+AT_API double at_fill_value(const at_case *c, at_tensor_id tensor, int64_t b, int64_t h, int64_t s,
+                            int64_t d);
+
+/* Writes one contiguous NumPy array [batch heads len dim] (version 1.0 .npy, little endian):
+ * f32, f16 as they are; bf16 and fp8 as f32. */
+AT_API at_status at_npy_write_tensor(const char *path, const at_tensor *t, at_error *err)
+    AT_MUST_CHECK;
+/* n doubles of the given shape. */
+AT_API at_status at_npy_write_double(const char *path, const double *values, const int64_t *shape,
+                                     int rank, at_error *err) AT_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

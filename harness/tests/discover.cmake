@@ -1,0 +1,15 @@
+# Read by CTest: one test for every line "label name" that ${at_program} --list prints.
+execute_process(COMMAND ${at_program} --list OUTPUT_VARIABLE at_list RESULT_VARIABLE at_result)
+if(NOT at_result EQUAL 0)
+    add_test(${at_name}.cannot-list ${at_program} --list)
+else()
+    string(REGEX MATCHALL "[^\n]+" at_lines "${at_list}")
+    foreach(at_line IN LISTS at_lines)
+        string(REPLACE " " ";" at_words "${at_line}")
+        list(GET at_words 0 at_label)
+        list(GET at_words 1 at_case)
+        add_test(${at_name}.${at_case} ${at_program} ${at_case})
+        set_tests_properties(${at_name}.${at_case} PROPERTIES LABELS ${at_label}
+            SKIP_RETURN_CODE 77 TIMEOUT 300)
+    endforeach()
+endif()

@@ -1,0 +1,1 @@
+# One at_test line a module; each module's owner adds its own.

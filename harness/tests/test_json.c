@@ -1,0 +1,103 @@
+/* json.c: what is read, what is refused and with which sentence, what is written. */
+#include "harness/tests/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/json.h"
+
+static void refuses(const char *text, const char *part)
+{
+    at_json *root = NULL;
+    at_error err = {""};
+    CHECK_INT(at_json_parse(&root, "t.json", text, strlen(text), &err), AT_INVALID);
+    CHECK(root == NULL);
+    CHECK_HAS(err.text, part);
+    at_json_close(root);
+}
+
+static void test_parse_errors(void)
+{
+    refuses("", "t.json:1:1: the file is empty");
+    refuses("{\"a\":1,\n \"b\":}", "t.json:2:");
+    refuses("{} {}", "t.json:1:4: text after the end");
+    refuses("{\"a\":1,\"a\":2}", "\"a\" stands twice");
+    char deep[600];
+    memset(deep, '[', 300);
+    memset(deep + 300, ']', 299);
+    deep[599] = '\0';
+    refuses(deep, "t.json:1:");
+    deep[599] = ']';
+    at_json *root = NULL;
+    at_error err = {""};
+    CHECK_INT(at_json_parse(&root, "t.json", deep, 600, &err), AT_INVALID);
+    CHECK_HAS(err.text, "nested deeper than 200");
+    CHECK_INT(at_json_parse(&root, "t.json", "1\0 2", 4, &err), AT_INVALID);
+    CHECK_HAS(err.text, "NUL");
+    CHECK_INT(at_json_load(&root, "/nonexistent.json", &err), AT_IO);
+    CHECK_HAS(err.text, "/nonexistent.json: cannot be read");
+    CHECK_INT(at_json_load(&root, "/", &err), AT_IO);
+}
+
+static void test_typed_members(void)
+{
+    static const char text[] = "{\"s\":\"x\",\"i\":7,\"r\":1.5,\"b\":true,\"a\":[1,2],\"o\":{}}";
+    at_json *root = NULL;
+    at_error err = {""};
+    CHECK_OK(at_json_parse(&root, "t", text, sizeof text - 1, &err), &err);
+    const char *s = NULL;
+    int64_t i = 0;
+    double r = 0;
+    bool b = false;
+    const at_json *a = NULL;
+    CHECK_OK(at_json_want_text(root, "s", true, &s, &err), &err);
+    CHECK_TEXT(s, "x");
+    CHECK_OK(at_json_want_integer(root, "i", true, &i, &err), &err);
+    CHECK_INT(i, 7);
+    CHECK_OK(at_json_want_number(root, "r", true, &r, &err), &err);
+    CHECK(r == 1.5);
+    CHECK_OK(at_json_want_bool(root, "b", true, &b, &err), &err);
+    CHECK(b);
+    CHECK_OK(at_json_want_array(root, "a", true, &a, &err), &err);
+    CHECK_INT(at_json_size(a), 2);
+    CHECK_INT(at_json_want_integer(root, "r", true, &i, &err), AT_INVALID);
+    CHECK_HAS(err.text, "\"r\" must be an integer");
+    CHECK_INT(at_json_want_text(root, "i", true, &s, &err), AT_INVALID);
+    CHECK_HAS(err.text, "\"i\" must be a string, it is a number");
+    CHECK_INT(at_json_want_text(root, "z", true, &s, &err), AT_INVALID);
+    CHECK_HAS(err.text, "\"z\" is missing");
+    CHECK_OK(at_json_want_text(root, "z", false, &s, &err), &err);
+    static const char *const keys[] = {"s", "i", "r", "b", "a", NULL};
+    CHECK_INT(at_json_only_keys(root, keys, &err), AT_INVALID);
+    CHECK_HAS(err.text, "unknown member \"o\"; accepted: s, i, r, b, a");
+    at_json_close(root);
+}
+
+static void test_print(void)
+{
+    at_json *root = at_json_object();
+    at_json_put_number(root, "inf", (double)INFINITY);
+    at_json_put_number(root, "tenth", 0.1);
+    at_json_put_integer(root, "big", INT64_MAX);
+    at_json_put_text(root, "t", "a\"b\n");
+    char *text = at_json_print(root, false);
+    CHECK_TEXT(text, "{\"inf\":\"inf\",\"tenth\":0.1,\"big\":9223372036854775807,\"t\":\"a\\\"b\\n\"}");
+    free(text);
+    at_json_close(root);
+    char real[AT_REAL_TEXT];
+    CHECK_INT(at_real_print(0.1, real), 3);
+    CHECK_TEXT(real, "0.1");
+    (void)at_real_print(1.0 / 3, real);
+    CHECK(strtod(real, NULL) == 1.0 / 3);
+    (void)at_real_print(-(double)NAN, real);
+    CHECK_TEXT(real, "nan");
+}
+
+const at_test at_tests[] = {
+    {"unit", "parse_errors", test_parse_errors},
+    {"unit", "typed_members", test_typed_members},
+    {"unit", "print", test_print},
+    {NULL, NULL, NULL},
+};
