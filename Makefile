@@ -1,0 +1,46 @@
+# attest: set up, build, run the main job, test. `make help` lists the targets.
+PACKAGES = gcc g++ cmake ninja-build pkg-config git python3 libcjson-dev libmd-dev libopenblas-openmp-dev
+JOBS ?= $(shell nproc)
+BUILD ?= build
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build sweep test asan coverage install clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+deps: ## print what is missing and install it (as root or with sudo -n)
+	@missing=; for p in $(PACKAGES); do \
+	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -z "$$missing" ]; then echo "deps: nothing is missing"; exit 0; fi; \
+	echo "deps: missing:$$missing"; \
+	command="apt-get install -y --no-install-recommends$$missing"; \
+	if [ "$$(id -u)" = 0 ]; then as=; elif sudo -n true 2>/dev/null; then as="sudo -n"; else \
+	    echo "deps: run this as root, then make again:"; echo "    apt-get update && $$command"; exit 1; fi; \
+	$$as apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as $$command
+
+build: deps ## build the tool at build/attest
+	@cmake --preset dev -B $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD) -j $(JOBS)
+
+sweep: build ## the main job: run the suites on the backends at hand, print findings and audits
+	$(BUILD)/attest sweep -o attest-out
+
+test: build ## build and run all tests (GPU tests are skipped where no GPU is)
+	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
+
+asan: deps ## the tests under AddressSanitizer and UBSan
+	cmake --preset asan && cmake --build build-asan -j $(JOBS)
+	cd build-asan && ctest -j $(JOBS) --output-on-failure -LE slow
+
+coverage: deps ## line coverage of the tests (needs gcovr)
+	cmake --preset coverage && cmake --build build-coverage -j $(JOBS)
+	cd build-coverage && ctest -j $(JOBS) -LE slow
+	gcovr -r . --exclude harness/tests --exclude harness/fuzz build-coverage
+
+install: build ## install the tool, libattest and its headers (PREFIX=/usr/local)
+	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+
+clean: ## remove the build folders and attest-out
+	rm -rf build build-* attest-out
