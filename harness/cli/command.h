@@ -18,6 +18,12 @@ typedef struct at_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
 } at_command;
 
+/* The commands, ended by a NULL name. */
+extern const at_command at_commands[];
+
+/* The tool's name as it was called ("attest", "build/attest"), for lines that people copy. */
+extern const char *at_program;
+
 /* Prints "attest: sentence" (and the hint to --help) on stderr; returns AT_EXIT_USAGE. */
 int at_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

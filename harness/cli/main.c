@@ -7,9 +7,10 @@
 
 #include "harness/status.h"
 
-static const at_command commands[] = {
+const at_command at_commands[] = {
     {NULL, NULL, NULL, NULL},
 };
+const char *at_program = "attest";
 
 int at_usage_error(const char *format, ...)
 {
@@ -25,7 +26,7 @@ int at_usage_error(const char *format, ...)
 static void print_help(void)
 {
     (void)puts("attest: conformance tests for attention backends\n\nusage: attest COMMAND ...\n");
-    for (const at_command *c = commands; c->name != NULL; c++) {
+    for (const at_command *c = at_commands; c->name != NULL; c++) {
         if (c->doc != NULL) {
             (void)printf("  %-10s %-22s %s\n", c->name, c->arguments, c->doc);
         }
@@ -37,6 +38,7 @@ static void print_help(void)
 
 int main(int argc, char **argv)
 {
+    at_program = argc > 0 ? argv[0] : at_program;
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         print_help();
@@ -46,7 +48,7 @@ int main(int argc, char **argv)
         (void)printf("attest %s\n", at_version());
         return AT_EXIT_CLEAN;
     }
-    for (const at_command *c = commands; c->name != NULL; c++) {
+    for (const at_command *c = at_commands; c->name != NULL; c++) {
         if (strcmp(c->name, argv[1]) == 0) {
             return c->run(argc - 1, argv + 1);
         }
