@@ -1,0 +1,21 @@
+/* The built-in backends, each defined in the file of its name; registry.c lists them. */
+#ifndef AT_KERNELS_H
+#define AT_KERNELS_H
+
+#include "harness/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const at_backend at_backend_cpu_naive;
+extern const at_backend at_backend_cpu_flash;
+
+/* What the CPU backends can compute: AT_OK, or AT_UNSUPPORTED with code and a sentence that names
+ * key and value. */
+at_status at_cpu_supports(const at_case *c, at_reason *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
