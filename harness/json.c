@@ -11,6 +11,7 @@
 /* at_json is cJSON under another name, so that no other file sees the library. */
 enum { SIZE_LIMIT = 64 << 20, DEPTH_LIMIT = 200 };
 #define EXACT_INTEGER 9007199254740992.0 /* 2^53 */
+#define PLAIN_INTEGER 1e15               /* smaller integers are written without an exponent */
 
 static cJSON *node(at_json *value)
 {
@@ -187,8 +188,8 @@ at_json_kind at_json_type(const at_json *value)
 
 const char *at_json_kind_name(at_json_kind kind)
 {
-    static const char *const names[] = {"null", "true or false", "a number",
-                                        "a string", "an array", "an object"};
+    static const char *const names[] = {"null",     "true or false", "a number",
+                                        "a string", "an array",      "an object"};
     return names[kind];
 }
 
@@ -438,7 +439,8 @@ at_json *at_json_copy(const at_json *value)
 
 char *at_json_print(const at_json *value, bool indented)
 {
-    char *text = indented ? cJSON_Print(node_const(value)) : cJSON_PrintUnformatted(node_const(value));
+    char *text =
+        indented ? cJSON_Print(node_const(value)) : cJSON_PrintUnformatted(node_const(value));
     AT_ASSERT(text != NULL);
     return text;
 }
@@ -446,14 +448,17 @@ char *at_json_print(const at_json *value, bool indented)
 size_t at_real_print(double value, char text[AT_REAL_TEXT])
 {
     int n = 0;
+    if (isnan(value)) {
+        return (size_t)snprintf(text, AT_REAL_TEXT, "nan"); /* never "-nan" */
+    }
+    if (fabs(value) < PLAIN_INTEGER && value == floor(value)) {
+        return (size_t)snprintf(text, AT_REAL_TEXT, "%.0f", value); /* 50, not 5e+01 */
+    }
     for (int digits = 1; digits <= 17; digits++) {
         n = snprintf(text, AT_REAL_TEXT, "%.*g", digits, value);
         if (!isfinite(value) || strtod(text, NULL) == value) {
             break;
         }
-    }
-    if (isnan(value)) {
-        n = snprintf(text, AT_REAL_TEXT, "nan"); /* never "-nan" */
     }
     return (size_t)n;
 }

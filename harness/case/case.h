@@ -32,7 +32,7 @@ typedef enum at_stride_kind {
     AT_STRIDE_DOUT_OTHER
 } at_stride_kind;
 typedef enum at_mask { AT_MASK_NONE, AT_MASK_CAUSAL, AT_MASK_BAND } at_mask;
-typedef enum at_amask { /* kind.broadcast; use at_amask_kind and at_broadcast_of */
+typedef enum at_amask { /* kind.broadcast; see at_amask_broadcast */
     AT_AMASK_NONE,
     AT_AMASK_BOOL_11,
     AT_AMASK_BOOL_B1,

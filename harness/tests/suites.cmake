@@ -1,1 +1,2 @@
 # One at_test line a module; each module's owner adds its own.
+at_test(case test_case.c)

@@ -83,7 +83,8 @@ static void test_print(void)
     at_json_put_integer(root, "big", INT64_MAX);
     at_json_put_text(root, "t", "a\"b\n");
     char *text = at_json_print(root, false);
-    CHECK_TEXT(text, "{\"inf\":\"inf\",\"tenth\":0.1,\"big\":9223372036854775807,\"t\":\"a\\\"b\\n\"}");
+    CHECK_TEXT(text,
+               "{\"inf\":\"inf\",\"tenth\":0.1,\"big\":9223372036854775807,\"t\":\"a\\\"b\\n\"}");
     free(text);
     at_json_close(root);
     char real[AT_REAL_TEXT];
@@ -91,6 +92,12 @@ static void test_print(void)
     CHECK_TEXT(real, "0.1");
     (void)at_real_print(1.0 / 3, real);
     CHECK(strtod(real, NULL) == 1.0 / 3);
+    (void)at_real_print(50, real);
+    CHECK_TEXT(real, "50");
+    (void)at_real_print(-1e14, real);
+    CHECK_TEXT(real, "-100000000000000");
+    (void)at_real_print(1e15, real);
+    CHECK_TEXT(real, "1e+15");
     (void)at_real_print(-(double)NAN, real);
     CHECK_TEXT(real, "nan");
 }
