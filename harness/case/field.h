@@ -30,11 +30,14 @@ bool at_case_in_range(const at_case *c, const at_field *f);
 at_status at_field_parse(at_case *c, const at_field *f, const char *value, size_t length,
                          at_error *err) AT_MUST_CHECK;
 
+/* Assigns the key of an object's member from its JSON value, without any check between keys; see
+ * at_case_assign. */
+at_status at_case_assign_json(at_case *c, uint64_t *given, const at_json *member,
+                              at_error *err) AT_MUST_CHECK;
+
+enum { AT_FIELD_TEXT_MAX = 1024 };
 /* Text of the member's value, without a terminating NUL; returns one past its end. */
 char *at_field_print(const at_case *c, const at_field *f, char *text);
-
-/* Rows that hold a table entry in a `given` bit set. */
-enum { AT_FIELD_MAX = 64 };
 
 #ifdef __cplusplus
 }

@@ -1,2 +1,3 @@
 # One at_test line a module; each module's owner adds its own.
 at_test(case test_case.c)
+at_test(case_codec test_case_codec.c)
