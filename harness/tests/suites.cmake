@@ -1,3 +1,4 @@
 # One at_test line a module; each module's owner adds its own.
 at_test(case test_case.c)
 at_test(case_codec test_case_codec.c)
+at_test(protocol test_protocol.c)
