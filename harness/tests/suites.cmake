@@ -2,3 +2,4 @@
 at_test(case test_case.c)
 at_test(case_codec test_case_codec.c)
 at_test(protocol test_protocol.c)
+at_test(expr test_expr.c)
