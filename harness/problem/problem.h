@@ -45,9 +45,10 @@ typedef struct at_problem {
     size_t size[AT_TENSOR_COUNT];  /* bytes of each buffer */
 } at_problem;
 
-/* Sizes, lengths and strides without memory: fills everything but data. Cannot fail for a case that
- * at_case_check accepts, except AT_UNSUPPORTED for features that problems cannot hold yet (the
- * sentence names key and value) and AT_NO_MEMORY. The problem's arrays live in the arena. */
+/* Lengths, guarded buffers, inputs generated and copied to the shadow, outputs poisoned. The arena
+ * owns everything: reset or close it to release the problem. For a case that at_case_check accepts:
+ * AT_UNSUPPORTED for features that problems cannot hold yet (the sentence names key and value), or
+ * AT_NO_MEMORY. Lengths of the kinds of `lens`: see lens.h. */
 AT_API at_status at_problem_open(at_problem *out, const at_case *c, at_arena *arena, at_error *err)
     AT_MUST_CHECK;
 
@@ -65,19 +66,22 @@ typedef enum at_memory_fault {
     AT_MEMORY_OVERRUN,  /* a guard band, a stride gap or a gap between sequences was written */
     AT_MEMORY_CLOBBERED /* an input changed */
 } at_memory_fault;
-/* Checks all guard bands, gaps and inputs; `what` gets a sentence ("dv: 12 bytes past the end"). */
+/* Checks all guard bands, gaps and inputs, overruns first; `tensor` and `what` ("dv: memory was
+ * written 12 bytes past the end of the buffer") are set unless it is AT_MEMORY_OK. */
 AT_API at_memory_fault at_problem_check_memory(const at_problem *p, at_tensor_id *tensor,
                                                at_error *what);
 
-/* Element e of a tensor's stream before storage rounding; e is the index in [b h s d] over the full
- * lengths. The same value everywhere for equal cases. Source: see fill.c. */
+/* Element [b h s d] (over the full lengths) of an input before storage rounding; it is a float. The
+ * same value everywhere for equal cases. Rows beyond a length and keys that no row sees have values
+ * too: garbage of magnitude 32..63. The distributions are described in fill_kinds.c. */
 AT_API double at_fill_value(const at_case *c, at_tensor_id tensor, int64_t b, int64_t h, int64_t s,
                             int64_t d);
 
 /* Writes one contiguous NumPy array [batch heads len dim] (version 1.0 .npy, little endian):
- * f32, f16 as they are; bf16 and fp8 as f32. */
-AT_API at_status at_npy_write_tensor(const char *path, const at_tensor *t, at_error *err)
-    AT_MUST_CHECK;
+ * f32, f16 as they are; bf16 and fp8 as f32. len [batch] are the lengths of packed sequences (thd):
+ * rows beyond them are not in memory and are written as NaN; NULL when t->start is NULL. */
+AT_API at_status at_npy_write_tensor(const char *path, const at_tensor *t, const int64_t *len,
+                                     at_error *err) AT_MUST_CHECK;
 /* n doubles of the given shape. */
 AT_API at_status at_npy_write_double(const char *path, const double *values, const int64_t *shape,
                                      int rank, at_error *err) AT_MUST_CHECK;
