@@ -4,6 +4,8 @@
 #ifndef AT_CLONES_H
 #define AT_CLONES_H
 
+#include <stddef.h>
+
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined AT_SANITIZED &&       \
     defined __linux__
 #define AT_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
