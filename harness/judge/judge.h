@@ -22,11 +22,11 @@ AT_API void at_judge_keep(const at_problem *p, at_step step, void *copy);
 AT_API bool at_judge_same(const at_problem *p, at_step step, const void *copy, at_error *what);
 
 /* Teeth: applies the hard fault set to the reference output of every judged tensor and counts those
- * that tier 0 or 1 would flag; faults that are a no-op within u on this case do not count. Also
- * measures the soft set (sensitivity). Turns a PASS into VACUOUS (reason "toothless") when one of
- * the hard set would pass. */
-AT_API void at_judge_teeth(at_verdict *v, const at_problem *p, const at_gold *gold,
-                           const at_contract *contract);
+ * that the rule would flag; a fault that is a no-op within u on this case does not count. Also
+ * measures the soft set (sensitivity; 0 where no fault of it applies) and takes over the share.
+ * Turns a PASS into VACUOUS (reason "toothless") when one of the hard set would pass, and settles
+ * v. */
+AT_API void at_judge_teeth(at_verdict *v, const at_problem *p, const at_gold *gold);
 
 #ifdef __cplusplus
 }

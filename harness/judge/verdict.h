@@ -46,8 +46,8 @@ typedef enum at_class { AT_CLASS_OK, AT_CLASS_NEUTRAL, AT_CLASS_FAIL, AT_CLASS_E
 
 AT_API extern const char *const at_kind_names[]; /* "PASS" ... */
 AT_API at_class at_kind_class(at_kind kind);
-AT_API const char *at_class_name(at_class c);      /* "ok" "neutral" "fail" "error" */
-AT_API const char *at_kind_doc(at_kind kind);      /* one sentence, for `attest explain` */
+AT_API const char *at_class_name(at_class c); /* "ok" "neutral" "fail" "error" */
+AT_API const char *at_kind_doc(at_kind kind); /* one sentence, for `attest explain` */
 AT_API bool at_kind_parse(at_kind *out, const char *name);
 AT_API at_kind at_kind_worse(at_kind a, at_kind b);
 
@@ -93,11 +93,11 @@ AT_API void at_verdict_init(at_verdict *v);
 /* Overall kind, reason from the steps. */
 AT_API void at_verdict_settle(at_verdict *v);
 
-/* {"status","reason","message","steps":[...],"teeth",...}: the part of a results line that a verdict
- * fills, and back. */
+/* {"status","reason","message","steps":[...],"teeth",...}: the part of a results line that a
+ * verdict fills, and back. */
 AT_API void at_verdict_to_json(const at_verdict *v, at_json *object);
-AT_API at_status at_verdict_from_json(at_verdict *out, const at_json *object, at_error *err)
-    AT_MUST_CHECK;
+AT_API at_status at_verdict_from_json(at_verdict *out, const at_json *object,
+                                      at_error *err) AT_MUST_CHECK;
 
 #ifdef __cplusplus
 }
