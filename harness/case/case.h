@@ -33,19 +33,19 @@ typedef enum at_stride_kind {
 } at_stride_kind;
 typedef enum at_mask { AT_MASK_NONE, AT_MASK_CAUSAL, AT_MASK_BAND } at_mask;
 typedef enum at_amask { /* kind.broadcast; see at_amask_broadcast */
-    AT_AMASK_NONE,
-    AT_AMASK_BOOL_11,
-    AT_AMASK_BOOL_B1,
-    AT_AMASK_BOOL_1H,
-    AT_AMASK_BOOL_BH,
-    AT_AMASK_ADD_11,
-    AT_AMASK_ADD_B1,
-    AT_AMASK_ADD_1H,
-    AT_AMASK_ADD_BH,
-    AT_AMASK_MIN_11,
-    AT_AMASK_MIN_B1,
-    AT_AMASK_MIN_1H,
-    AT_AMASK_MIN_BH
+                        AT_AMASK_NONE,
+                        AT_AMASK_BOOL_11,
+                        AT_AMASK_BOOL_B1,
+                        AT_AMASK_BOOL_1H,
+                        AT_AMASK_BOOL_BH,
+                        AT_AMASK_ADD_11,
+                        AT_AMASK_ADD_B1,
+                        AT_AMASK_ADD_1H,
+                        AT_AMASK_ADD_BH,
+                        AT_AMASK_MIN_11,
+                        AT_AMASK_MIN_B1,
+                        AT_AMASK_MIN_1H,
+                        AT_AMASK_MIN_BH
 } at_amask;
 typedef enum at_lens {
     AT_LENS_NONE,
@@ -102,10 +102,10 @@ typedef enum at_arch {
 } at_arch;
 enum { AT_GRAD_Q = 1, AT_GRAD_K = 2, AT_GRAD_V = 4, AT_GRAD_B = 8, AT_GRAD_S = 16 };
 
-#define AT_ALIGN_TL (-1)                     /* off = 0 */
-#define AT_ALIGN_BR (-2)                     /* off = len_kv - len_q of each sequence */
-#define AT_UNBOUNDED (-1)                    /* wl, wr */
-#define AT_SCALE_AUTO __builtin_huge_val()   /* 1/sqrt(dim_qk) */
+#define AT_ALIGN_TL (-1)                   /* off = 0 */
+#define AT_ALIGN_BR (-2)                   /* off = len_kv - len_q of each sequence */
+#define AT_UNBOUNDED (-1)                  /* wl, wr */
+#define AT_SCALE_AUTO __builtin_huge_val() /* 1/sqrt(dim_qk) */
 enum { AT_LEN_LIST_MAX = 64, AT_CASE_TEXT_MAX = 2048, AT_ID_TEXT = 17 };
 
 /* An explicit length list: n = 0 when it is not given. */
@@ -156,14 +156,14 @@ typedef struct at_field {
     const char *key;
     size_t offset;
     at_field_kind kind;
-    int64_t min, max;      /* INT: numbers accepted; LIST: item range */
+    int64_t min, max; /* INT: numbers accepted; LIST: item range */
     double real_min, real_max;
-    bool max_open;         /* REAL: real_max itself is not accepted */
-    int64_t init;          /* default of INT, ENUM, SET, U64 */
-    double real_init;      /* default of REAL */
-    const char *same_as;   /* key whose value is the default, or NULL */
+    bool max_open;            /* REAL: real_max itself is not accepted */
+    int64_t init;             /* default of INT, ENUM, SET, U64 */
+    double real_init;         /* default of REAL */
+    const char *same_as;      /* key whose value is the default, or NULL */
     const char *const *names; /* NULL-terminated, or NULL */
-    const char *accepts;   /* for error sentences and docs: "an integer 1..65536" */
+    const char *accepts;      /* for error sentences and docs: "an integer 1..65536" */
     const char *doc;
 } at_field;
 
@@ -186,8 +186,8 @@ AT_API at_status at_case_parse(at_case *out, const char *text, at_error *err) AT
  * at_case_resolve and at_case_check when all keys are set). `given` is a bit set over the table's
  * rows that records which keys were set; at_case_resolve fills the others. */
 AT_API at_status at_case_assign(at_case *c, uint64_t *given, const char *key, size_t key_length,
-                                const char *value, size_t value_length, at_error *err)
-    AT_MUST_CHECK;
+                                const char *value, size_t value_length,
+                                at_error *err) AT_MUST_CHECK;
 AT_API void at_case_resolve(at_case *c, uint64_t given);
 
 /* Contradictions between keys: AT_INVALID and a sentence. */
@@ -204,8 +204,8 @@ AT_API bool at_case_equal(const at_case *a, const at_case *b);
 
 /* Object with the non-default keys; numbers as numbers, seed as a decimal string. */
 AT_API at_json *at_case_to_json(const at_case *c);
-AT_API at_status at_case_from_json(at_case *out, const at_json *object, at_error *err)
-    AT_MUST_CHECK;
+AT_API at_status at_case_from_json(at_case *out, const at_json *object,
+                                   at_error *err) AT_MUST_CHECK;
 
 /* Total: any bytes give a case that at_case_check accepts (invalid=0); missing bytes give minima.
  * Sizes stay small (len <= 512, dims <= 256, batch <= 4, heads <= 8). */

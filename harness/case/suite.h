@@ -18,7 +18,8 @@ typedef struct at_suite_plan {
     char backend[AT_SUITE_BACKENDS_MAX][AT_NAME_TEXT];
     char selector[AT_NAME_TEXT]; /* "" : none */
     char env[256];               /* "fa3=2025-02,fused=0" */
-    /* selector's name of a backend -> the backend here that stands for it: "fa3=modelled.fa3-2025-02" */
+    /* selector's name of a backend -> the backend here that stands for it:
+     * "fa3=modelled.fa3-2025-02" */
     char serves[256];
     bool modelled; /* listed apart, out of totals */
 } at_suite_plan;
@@ -36,13 +37,13 @@ typedef struct at_suite_rewrite {
     const char *pass;
 } at_suite_rewrite;
 
-/* `words`: each a suite name ("smoke" -> CORPUS/suites/smoke.json), a path that ends in .json, a case
- * text (lists `a,b`, ranges `1..8` and `64..256/64` multiply), or @file (one word a line, # comments,
- * nests). All cases are made and checked before the call returns; equal (case, plan) pairs are kept
- * once. Errors name file, group and key. */
+/* `words`: each a suite name ("smoke" -> CORPUS/suites/smoke.json), a path that ends in .json, a
+ * case text (lists `a,b`, ranges `1..8` and `64..256/64` multiply), or @file (one word a line, #
+ * comments, nests). All cases are made and checked before the call returns; equal (case, plan)
+ * pairs are kept once. Errors name file, group and key. */
 AT_API at_status at_suite_open(at_suite **out, const char *corpus, const char *const *words,
-                               size_t word_count, const at_suite_rewrite *rewrite, at_error *err)
-    AT_MUST_CHECK;
+                               size_t word_count, const at_suite_rewrite *rewrite,
+                               at_error *err) AT_MUST_CHECK;
 AT_API void at_suite_close(at_suite *suite); /* NULL is legal */
 
 AT_API size_t at_suite_size(const at_suite *suite);
@@ -52,8 +53,10 @@ AT_API size_t at_suite_audits(const at_suite *suite, const at_suite_audit **audi
 /* Combinations left out: by "skip" constraints, and as contradictions where the group says so. */
 AT_API size_t at_suite_skipped(const at_suite *suite);
 
-/* The corpus folder: `given` (--corpus), $ATTEST_CORPUS, next to the executable (corpus/ beside it or
- * ../share/attest/corpus), `built` (the build's own path), in this order. AT_IO when none exists. */
+/* The corpus folder: `given` (--corpus), $ATTEST_CORPUS, next to the executable (corpus/ beside it
+ * or
+ * ../share/attest/corpus), `built` (the build's own path), in this order. AT_IO when none exists.
+ */
 AT_API at_status at_corpus_find(char path[4096], const char *given, const char *built,
                                 at_error *err) AT_MUST_CHECK;
 /* The folder found by the last at_corpus_find of this process; "" before. */
