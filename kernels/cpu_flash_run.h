@@ -1,0 +1,81 @@
+/* One launch of cpu.flash: what forward and backward share. */
+#ifndef AT_CPU_FLASH_RUN_H
+#define AT_CPU_FLASH_RUN_H
+
+#include "kernels/cpu_flash.h"
+#include "kernels/cpu_tile.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* An engine of cpu.flash: the same mathematics in another order or form. */
+typedef struct at_flash_engine {
+    const char *name;
+    int tile;      /* keys a tile: 32, 64, 128 */
+    int splits;    /* parts of the keys, merged through LSE; 0: as the case says */
+    bool reversed; /* tiles in descending order */
+    bool p_f32;    /* P and dS are not rounded to the inputs' type */
+    bool base2;    /* exp2 of scores times log2(e) */
+} at_flash_engine;
+
+typedef struct at_flash_run {
+    const at_problem *p;
+    at_flash_engine engine;
+    at_flash_fault fault;      /* all zero where none acts in this pass */
+    at_tile_softmax softmax;   /* scale, softcap */
+    at_tile_rounding rounding; /* of P and dS */
+    at_tile_rounding sums;     /* of accumulators: AT_TILE_KEEP without a fault */
+    int score_dims;            /* dims that q.k runs over */
+    int dp_dims, d_dims;       /* dims that dO.v and D run over */
+    int qk_stride, v_stride;   /* rows of dim_qk and dim_v floats */
+    int threads;
+    int *first, *last; /* [batch len_q] keys that each row sees: empty when first > last */
+    float *d;          /* [batch heads_q len_q] backward: rowsum(dO * O) */
+    float *scratch;    /* [threads scratch_floats] */
+    size_t scratch_floats;
+} at_flash_run;
+
+/* Fills everything but d; `floats` is the scratch of one thread. at_flash_finish frees it, also
+ * after a failure. */
+at_status at_flash_start(at_flash_run *run, const at_backend *self, const at_problem *p,
+                         const char *engine, int pass, int64_t items, size_t floats, at_error *err);
+void at_flash_finish(at_flash_run *run);
+
+/* This thread's scratch. */
+float *at_flash_scratch(const at_flash_run *run);
+
+/* Heads of K and V that query head h reads. */
+int64_t at_flash_k_head(const at_flash_run *run, int64_t h);
+int64_t at_flash_v_head(const at_flash_run *run, int64_t h);
+
+/* Key range that any (low..high) and that every (full_low..full_high) of `rows` rows from row i of
+ * sequence b sees; low > high when none sees a key. Rows without keys do not count in `any`. */
+typedef struct at_flash_span {
+    int low, high, full_low, full_high;
+} at_flash_span;
+at_flash_span at_flash_span_of(const at_flash_run *run, int64_t b, int64_t i, int rows);
+
+/* Rows [s, s + rows) of (b, h) as floats, zero from row `live` on and past the dims.
+ * by_lane: out[dim * stride + row], otherwise out[row * stride + dim]. */
+typedef struct at_flash_rows {
+    at_tensor_id tensor;
+    int64_t b, h, s;
+    int rows, stride;
+    int64_t live;
+    bool by_lane;
+} at_flash_rows;
+void at_flash_load(const at_flash_run *run, const at_flash_rows *what, float *out);
+
+/* Stores one row; clears rows `from`.. of a padded tensor (packed ones have none). */
+void at_flash_store(const at_tensor *t, int64_t b, int64_t h, int64_t s, const float *row);
+void at_flash_clear(const at_tensor *t, int64_t b, int64_t h, int64_t from);
+
+/* Number of key tiles' rows: keys of tile `tile`, past the length only with the fault pad_scored.
+ */
+int at_flash_keys_in_tile(const at_flash_run *run, int64_t b, int tile);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
