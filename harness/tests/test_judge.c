@@ -55,16 +55,16 @@ static void list_rows(bench *t, at_tensor_id id, int64_t step)
             g->dead[g->rows++] = first > last;
         }
     }
+    size_t n = (size_t)(g->rows * g->dim + 1);
+    g->ref = calloc(n, sizeof *g->ref);
+    g->bound = calloc(n, sizeof *g->bound);
+    g->sigma = calloc(n, sizeof *g->sigma);
 }
 
 /* Reference = made_up, bound = 1/64, sigma = 1/128, and outputs that hold the reference. */
 static void fill_gold(bench *t, at_tensor_id id)
 {
     at_gold_tensor *g = &t->gold.t[id];
-    size_t n = (size_t)(g->rows * g->dim + 1);
-    g->ref = calloc(n, sizeof *g->ref);
-    g->bound = calloc(n, sizeof *g->bound);
-    g->sigma = calloc(n, sizeof *g->sigma);
     for (int64_t r = 0; r < g->rows; r++) {
         for (int64_t d = 0; d < g->dim; d++) {
             int64_t at = r * g->dim + d;
