@@ -1,4 +1,5 @@
-/* What is right: the answer in fp64 from the stored inputs, with the error scale of every element. */
+/* What is right: the answer in fp64 from the stored inputs, with the error scale of every element.
+ */
 #ifndef AT_REFERENCE_H
 #define AT_REFERENCE_H
 
@@ -8,19 +9,24 @@
 extern "C" {
 #endif
 
-/* How a backend computes, declared; bounds follow from this and from nothing else of the backend. */
+/* How a backend computes, declared; bounds follow from this and from nothing else of the backend.
+ */
 typedef enum at_p_type { AT_P_STORED, AT_P_F32 } at_p_type;
 typedef struct at_numeric_class {
-    at_p_type p;          /* type of P and dS at the matrix multiply: the inputs' type, or f32 */
-    bool scores_stored;   /* S, P and dP are stored in the inputs' type (unfused), not in f32 */
-    bool d_from_p;        /* D = sum P dP, not rowsum(dO * rounded O) */
-    bool head_rounded;    /* dK, dV are rounded per head before the group sum */
+    at_p_type p;        /* type of P and dS at the matrix multiply: the inputs' type, or f32 */
+    bool scores_stored; /* S, P and dP are stored in the inputs' type (unfused), not in f32 */
+    bool d_from_p;      /* D = sum P dP, not rowsum(dO * rounded O) */
+    bool head_rounded;  /* dK, dV are rounded per head before the group sum */
 } at_numeric_class;
 
 /* What a backend promises where the mathematics is silent. Default (all zero): O = 0, LSE = -inf,
  * gradients 0 on dead rows; padded rows may hold anything finite or stay unwritten. */
 typedef enum at_dead_o { AT_DEAD_O_ZERO, AT_DEAD_O_NAN, AT_DEAD_O_MEAN } at_dead_o;
-typedef enum at_dead_lse { AT_DEAD_LSE_MINUS_INF, AT_DEAD_LSE_PLUS_INF, AT_DEAD_LSE_ANY } at_dead_lse;
+typedef enum at_dead_lse {
+    AT_DEAD_LSE_MINUS_INF,
+    AT_DEAD_LSE_PLUS_INF,
+    AT_DEAD_LSE_ANY
+} at_dead_lse;
 typedef enum at_dead_grads { AT_DEAD_GRADS_ZERO, AT_DEAD_GRADS_ANY } at_dead_grads;
 typedef enum at_pad_rows { AT_PAD_ANY, AT_PAD_ZERO, AT_PAD_UNTOUCHED } at_pad_rows;
 typedef struct at_contract {
@@ -30,9 +36,9 @@ typedef struct at_contract {
     at_pad_rows pad; /* rows of o, dq, dk, dv beyond a sequence's length in padded layouts */
 } at_contract;
 
-/* Which elements of a tensor the reference holds. A row is [b h s]; its dim elements are contiguous.
- * Complete: rows are all live rows in [b h s] order. Sampled: a subset, same order. Padded rows
- * (beyond the lengths) are never listed. */
+/* Which elements of a tensor the reference holds. A row is [b h s]; its dim elements are
+ * contiguous. Complete: rows are all live rows in [b h s] order. Sampled: a subset, same order.
+ * Padded rows (beyond the lengths) are never listed. */
 typedef struct at_gold_tensor {
     int64_t rows, dim;
     int64_t (*row)[3];  /* [rows] b h s */
@@ -47,8 +53,8 @@ typedef struct at_gold_tensor {
  * not make have rows = 0 and NULL members. Dead rows: ref O = 0, LSE = -inf, bound 0. */
 typedef struct at_gold {
     at_gold_tensor t[AT_TENSOR_COUNT];
-    double share;      /* judged elements / all live elements, 0..1 */
-    const char *path;  /* "golden" or "fast" */
+    double share;     /* judged elements / all live elements, 0..1 */
+    const char *path; /* "golden" or "fast" */
 } at_gold;
 
 typedef enum at_reference_path {
@@ -66,7 +72,8 @@ typedef struct at_reference_options {
 
 /* What the reference cannot do yet: AT_UNSUPPORTED, a reason code ("reference_bias") and a sentence
  * naming key and value; AT_OK when it can. Touches no data. */
-AT_API at_status at_reference_supports(const at_case *c, char code[48], at_error *err) AT_MUST_CHECK;
+AT_API at_status at_reference_supports(const at_case *c, char code[48],
+                                       at_error *err) AT_MUST_CHECK;
 
 /* Forward and, for pass=train, backward of the problem's stored inputs. All memory comes from
  * `arena` (not the problem's own, so that it can be dropped alone). AT_UNSUPPORTED as above. */

@@ -1,0 +1,62 @@
+#if defined __FAST_MATH__ || __FINITE_MATH_ONLY__
+#error "the reference needs exact floating point: build without -ffast-math"
+#endif
+#include "reference/noise.h"
+
+void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric)
+{
+    at_dtype in = (at_dtype)p->c.dtype, o = (at_dtype)p->c.odt;
+    at_dtype product = numeric->p == AT_P_STORED ? in : AT_F32;
+    double n = (double)p->c.dim_qk, n_v = (double)p->c.dim_v;
+    *out = (at_noise){
+        .u_in = at_dtype_roundoff(in),
+        .u_o = at_dtype_roundoff(o),
+        .u_lse = at_dtype_roundoff(AT_F32),
+        .u_p = at_dtype_roundoff(product),
+        .sub = at_dtype_tiny(product) / 2,
+        .u_s = numeric->scores_stored ? at_dtype_roundoff(in) : 0,
+        .half_in = at_dtype_tiny(in) / 2,
+        .half_o = at_dtype_tiny(o) / 2,
+        .p_times = numeric->scores_stored ? 2 : 1,
+        .chain = in == AT_F32,
+        .d_from_p = numeric->d_from_p,
+        .head_rounded = numeric->head_rounded,
+        .scale = p->scale,
+        .cap = p->c.softcap,
+        .inv_cap = p->c.softcap > 0 ? 1 / p->c.softcap : 0,
+        .capped = p->c.softcap > 0 ? 1 : 0,
+        .dim_qk = n,
+        .dim_v = n_v,
+        .dot_qk_total = AT_NOISE_CHAIN_TOTAL * n,
+        .dot_qk_squares = AT_NOISE_CHAIN_SQUARES * n + AT_NOISE_ELEMENT,
+        .dot_v_total = AT_NOISE_CHAIN_TOTAL * n_v,
+        .dot_v_squares = AT_NOISE_CHAIN_SQUARES * n_v + AT_NOISE_ELEMENT,
+        .dp_floor = AT_NOISE_STEP32 * sqrt(n_v),
+    };
+}
+
+double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *sums)
+{
+    double e2 = at_noise_square(AT_NOISE_E), d2 = at_noise_square(row->d);
+    double total = AT_NOISE_CHAIN_TOTAL * row->keys;
+    double var = AT_NOISE_UNIFORM * sums->rounded + sums->score +
+                 AT_NOISE_CHAIN_SQUARES * e2 * row->keys * sums->chain;
+    if (m->d_from_p) {
+        return var + AT_NOISE_UNIFORM * sums->stored + sums->own + e2 * total * d2;
+    }
+    var += (AT_NOISE_UNIFORM * m->u_o * m->u_o + e2 * total) * sums->do_o2 + row->sum_var * d2;
+    if (m->chain) {
+        return var + e2 * (m->dot_v_total * d2 + m->dot_v_squares * sums->do_o2);
+    }
+    return var + at_noise_square(AT_NOISE_LOOSE) * e2 * (sums->do_o2 + d2);
+}
+
+void at_noise_lse(const at_noise *m, const at_row *row, double linear, double squares,
+                  double *bound, double *sigma)
+{
+    double few = linear + AT_NOISE_MANY * sqrt(row->sum_var);
+    double many = AT_NOISE_MANY * sqrt(squares + row->sum_var);
+    double size = 1 + fabs(row->lse), units = AT_NOISE_LOOSE * AT_NOISE_E * size;
+    *bound = AT_NOISE_SAFETY * (units + (few < many ? few : many));
+    *sigma = sqrt(AT_NOISE_UNIFORM * at_noise_square(m->u_lse * size) + squares + row->sum_var);
+}

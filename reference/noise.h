@@ -1,0 +1,209 @@
+/* The error scale: how far a healthy kernel of a numeric class may be from the reference, element
+ * by element. Model functions shared by the golden and the fast path. */
+#ifndef AT_NOISE_H
+#define AT_NOISE_H
+
+#include <math.h>
+
+#include "reference/reference.h"
+
+/* Every constant of the model. x stands for the value that is rounded, "units" for u |x|. */
+#define AT_NOISE_E 0x1p-24 /* unit roundoff of f32: every kernel accumulates in f32 */
+#define AT_NOISE_LOOSE                                                                             \
+    4.0 /* units of e that a score, D or LSE may be off in kernels of 8- and 16-bit                \
+           inputs: tensor cores truncate inside a dot product, exp2 is used with                   \
+           a rounded log2(e), and LSE passes through memory */
+#define AT_NOISE_UNIFORM                                                                           \
+    (1.0 / 3) /* variance of a rounding, in units squared, at worst (mantissa 1) */
+#define AT_NOISE_TERM                                                                              \
+    0.3 /* the same for one of few P or dS values: near the worst, since                           \
+           a row of few keys does not average over mantissas */
+#define AT_NOISE_ELEMENT (1.0 / 6)     /* the same averaged over mantissas (0.54 / 3, rounded) */
+#define AT_NOISE_EXP 3.0               /* roundings of an f32 exp: reduction, polynomial, scaling */
+#define AT_NOISE_CHAIN_TOTAL (1.0 / 9) /* n f32 additions to a total T: sum of (k T / n)^2 / 3 */
+#define AT_NOISE_CHAIN_SQUARES                                                                     \
+    (1.0 / 6)            /* ... of signed terms: partial sums k Q / n, n Q / 2 / 3 */
+#define AT_NOISE_FEW 6.0 /* sigmas beside the sum A of the largest possible rounding of each term  \
+                          */
+#define AT_NOISE_MANY                                                                              \
+    7.5 /* sigmas when the roundings of P and dS are random too: without this arm a                \
+           lost tile passes among 16k keys */
+#define AT_NOISE_FINAL 1.01  /* units of the last rounding: it acts on a value that is off already \
+                              */
+#define AT_NOISE_SAFETY 1.05 /* on everything: products of two errors are left out of the model */
+#define AT_NOISE_STEP32 0x1p-150 /* half of f32's subnormal step: what a vanishing product loses   \
+                                  */
+
+/* What the model needs to know of a case and a numeric class, worked out once. */
+typedef struct at_noise {
+    double u_in, u_o, u_lse; /* unit roundoff of q k v dq dk dv, of o, of lse */
+    double u_p, sub;         /* of P and dS at the matrix multiply; half of their subnormal step */
+    double u_s;              /* of stored S and dP; 0 when they stay in f32 */
+    double half_in, half_o;  /* half of the subnormal step of the outputs */
+    double p_times;          /* roundings of P: 2 when it is stored before use */
+    bool chain;              /* f32 inputs: chains of additions in place of the loose terms */
+    bool d_from_p, head_rounded;
+    double scale, cap, inv_cap; /* cap and inv_cap 0: off */
+    double capped;              /* 1 when capped, else 0 */
+    double dim_qk, dim_v;
+    double dot_qk_total, dot_v_total; /* variance of a dot product by its square total and ... */
+    double dot_qk_squares, dot_v_squares; /* ... by the sum of its squared terms */
+    double dp_floor;                      /* what dP loses to f32's subnormal step */
+} at_noise;
+
+/* One score row: what the backward and the error scale need of it. */
+typedef struct at_row {
+    double max, inv_sum, lse; /* P = exp(S - max) inv_sum */
+    double keys;              /* keys it sees; 0: dead, nothing else is set */
+    double d;                 /* D = rowsum(dO O) */
+    double d_var;             /* variance of D as kernels compute it */
+    double sum_var;           /* relative variance of the row sum of P, common to the row */
+    double common_var;        /* relative variance of the backward's P that is common to the row */
+} at_row;
+
+/* Sums that one score row or key column collects for an output element: value, sum of the largest
+ * roundings, variance. */
+typedef struct at_noise_sum {
+    double ref, a, c;
+} at_noise_sum;
+
+void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric);
+
+static inline double at_noise_square(double x)
+{
+    return x * x;
+}
+
+/* Score after the cap. */
+static inline double at_noise_cap(const at_noise *m, double raw)
+{
+    return m->cap > 0 ? m->cap * tanh(raw * m->inv_cap) : raw;
+}
+
+/* Slope of the cap where it gives s; 1 without a cap. */
+static inline double at_noise_slope(const at_noise *m, double s)
+{
+    double t = s * m->inv_cap;
+    return (1 - t) * (1 + t);
+}
+
+/* Standard deviation of the exponent of P. raw: scale q.k; s: after the cap; squares: scale^2 sum
+ * (q k)^2. */
+static inline double at_noise_score(const at_noise *m, double raw, double s, double squares,
+                                    double lse)
+{
+    double slope = at_noise_slope(m, s),
+           stored = m->u_s * (slope * fabs(raw) + m->capped * fabs(s));
+    if (m->chain) {
+        double dot = m->dot_qk_total * raw * raw + m->dot_qk_squares * squares +
+                     2 * AT_NOISE_ELEMENT * raw * raw;
+        double rest = 4 * m->capped * s * s + 2 * lse * lse + (s - lse) * (s - lse) + AT_NOISE_EXP;
+        return AT_NOISE_E * sqrt(slope * slope * dot + AT_NOISE_ELEMENT * rest) + stored;
+    }
+    double dot = slope * (sqrt(squares) + fabs(raw)) + m->capped * fabs(s);
+    return AT_NOISE_LOOSE * AT_NOISE_E * (dot + 1 + fabs(lse)) + stored;
+}
+
+/* Relative deviation of exp(x) for a deviation of x: exp(x) - 1 to third order. */
+static inline double at_noise_exp(double x)
+{
+    return x * (1 + x * (0.5 + x * (1.0 / 6)));
+}
+
+/* Standard deviation of dP - D apart from that of D. squares: sum (dO v)^2. */
+static inline double at_noise_dp(const at_noise *m, double dp, double squares, double d)
+{
+    double stored = m->u_s * fabs(dp) + m->dp_floor;
+    if (m->chain) {
+        double dot = m->dot_v_total * dp * dp + m->dot_v_squares * squares;
+        double rest = dp * dp + d * d + (dp - d) * (dp - d);
+        return AT_NOISE_E * sqrt(dot + AT_NOISE_ELEMENT * rest) + stored;
+    }
+    return AT_NOISE_E * (sqrt(squares) + fabs(dp) + fabs(d)) + stored;
+}
+
+/* Largest rounding of a value x of P or dS at the matrix multiply. */
+static inline double at_noise_rho(const at_noise *m, double x)
+{
+    return fmax(m->u_p * fabs(x), m->sub);
+}
+
+/* Coefficients of one probability p in a sum of p y: a of |y|, c of y^2 (roundings; n additions in
+ * the chain), w of the squared distance of y from the mean (score noise x, as a relative one). */
+typedef struct at_noise_p {
+    double a, c, w;
+} at_noise_p;
+static inline at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double n)
+{
+    double rho = at_noise_rho(m, p);
+    at_noise_p out = {
+        .a = m->p_times * rho,
+        .c = AT_NOISE_TERM * m->p_times * rho * rho +
+             AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * p * p,
+        .w = p * p * x * x,
+    };
+    return out;
+}
+
+/* Coefficients of one dS in a sum of dS y: a of |y|, c of y^2. x: relative score noise; dp_dev:
+ * from at_noise_dp; s: score after the cap. */
+typedef struct at_noise_ds {
+    double ds, a, c;
+} at_noise_ds;
+static inline at_noise_ds at_noise_of_ds(const at_noise *m, double p, double s, double x, double dp,
+                                         double d, double dp_dev, double n)
+{
+    double slope = at_noise_slope(m, s), t = fabs(s) * m->inv_cap, g = dp - d;
+    double ds = slope * p * g, rho = at_noise_rho(m, ds);
+    double again = (m->p_times - 1) * at_noise_rho(m, p) * slope * fabs(g);
+    double slope_dev = 2 * t * (x * m->inv_cap + (2 * AT_NOISE_E + m->u_s) * t);
+    at_noise_ds out = {
+        .ds = ds,
+        .a = rho + again,
+        .c = AT_NOISE_TERM * (rho * rho + again * again) +
+             AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * ds * ds + ds * ds * x * x +
+             at_noise_square(p * slope * dp_dev) + at_noise_square(p * g * slope_dev),
+    };
+    return out;
+}
+
+/* The variances of a row that its sums decide. sum_pp: sum p^2. */
+static inline void at_noise_row(at_row *row, double sum_pp)
+{
+    double e2 = at_noise_square(AT_NOISE_E), n = row->keys;
+    row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * sum_pp);
+    row->common_var = e2 * (1 + row->lse * row->lse) + row->sum_var;
+}
+
+/* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; rounded = sum_j (rho(p) dP)^2;
+ * score = sum_j (p (dP - D) x)^2; chain = sum_j p^2 sum_c (dO v)^2. With D from sum P dP: chain =
+ * sum_j (p dP)^2, stored = sum_j (p u dP)^2, own = sum_j (p dp_dev)^2. */
+typedef struct at_noise_d {
+    double do_o2, rounded, score, chain, stored, own;
+} at_noise_d;
+double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *sums);
+
+/* Bound and sigma of LSE. linear = sum p x0, squares = sum (p x0)^2, x0 from at_noise_score. */
+void at_noise_lse(const at_noise *m, const at_row *row, double linear, double squares,
+                  double *bound, double *sigma);
+
+/* Variance that every sum of n terms has in common: the chain to its total, products below f32's
+ * range (of size `unit` beside 1), and for f32 the last two roundings. */
+static inline double at_noise_total_var(const at_noise *m, double n, double ref, double unit)
+{
+    double total = AT_NOISE_CHAIN_TOTAL * n + (m->chain ? 2 * AT_NOISE_ELEMENT : 0);
+    return at_noise_square(AT_NOISE_E * ref) * total +
+           AT_NOISE_UNIFORM * n * at_noise_square(AT_NOISE_STEP32) * (1 + unit * unit);
+}
+
+/* Bound and sigma of an output element of roundoff u and half subnormal step `half`. */
+static inline void at_noise_finish(const at_noise_sum *sum, double u, double half, double *bound,
+                                   double *sigma)
+{
+    double r = fabs(sum->ref), dev = sqrt(sum->c);
+    double few = sum->a + AT_NOISE_FEW * dev, many = AT_NOISE_MANY * dev;
+    *bound = AT_NOISE_SAFETY * (AT_NOISE_FINAL * u * r + (few < many ? few : many) + half);
+    *sigma = sqrt(AT_NOISE_UNIFORM * (u * u * r * r + half * half) + sum->c);
+}
+
+#endif
