@@ -86,22 +86,22 @@ static double faulty_scale(const at_problem *p, uint8_t fault)
     }
 }
 
-/* Every other launch of the process runs other tiles in the opposite order. */
-static void vary(at_flash_engine *engine)
+/* Every other launch of a pass in this process runs other tiles in the opposite order. */
+static void vary(at_flash_engine *engine, int pass)
 {
-    static atomic_uint launches;
-    if (atomic_fetch_add(&launches, 1) % 2 == 1) {
+    static atomic_uint launches[2];
+    if (atomic_fetch_add(&launches[pass == AT_FLASH_BACKWARD], 1) % 2 == 1) {
         engine->tile = engine->tile == 32 ? 64 : 32;
         engine->reversed = !engine->reversed;
     }
 }
 
-static void configure(at_flash_run *run, const at_problem *p)
+static void configure(at_flash_run *run, const at_problem *p, int pass)
 {
     const at_flash_fault *fault = &run->fault;
     int dim_qk = (int)p->c.dim_qk, dim_v = (int)p->c.dim_v;
     if (fault->nondeterministic) {
-        vary(&run->engine);
+        vary(&run->engine, pass);
     }
     if (run->engine.splits == 0) {
         run->engine.splits = p->c.splits > 1 ? (int)p->c.splits : 1;
@@ -205,7 +205,7 @@ at_status at_flash_start(at_flash_run *run, const at_backend *self, const at_pro
     if (fault != NULL && (fault->passes == 0 || (fault->passes & pass) != 0)) {
         run->fault = *fault;
     }
-    configure(run, p);
+    configure(run, p, pass);
     run->threads = thread_count(p, items);
     size_t rows = (size_t)(p->c.batch * p->c.len_q), threads = (size_t)run->threads;
     run->first = malloc((rows + 1) * sizeof *run->first);
