@@ -106,7 +106,7 @@ static void block_values(float *out, const at_fill_plan *plan, const at_fill_blo
     int64_t first = element_of(plan, block), dim = plan->dim;
     if (block->s <= live->last && block->s + block->rows > live->first) {
         at_fill_words(low, high, plan->seed, (uint32_t)plan->tensor, first, block->rows * dim);
-        at_fill_shape(out, plan, block, low, high);
+        plan->make(out, plan, block, low, high);
     }
     for (int64_t r = 0; r < block->rows; r++) {
         int64_t s = block->s + r;
@@ -150,7 +150,7 @@ static void fill_gap(const at_tensor *t, const at_fill_plan *plan, int64_t from,
     }
 }
 
-void at_fill_tensor(const at_tensor *t, const at_case *c, at_tensor_id tensor, const int64_t *start)
+void at_fill_tensor(const at_tensor *t, const at_case *c, at_tensor_id tensor)
 {
     at_fill_plan plan;
     at_fill_plan_init(&plan, c, tensor);
@@ -164,10 +164,10 @@ void at_fill_tensor(const at_tensor *t, const at_case *c, at_tensor_id tensor, c
         block.rows = rows < plan.len - block.s ? rows : plan.len - block.s;
         fill_block(t, c, &plan, block);
     }
-    for (int64_t b = 0; start != NULL && b < c->batch; b++) {
+    for (int64_t b = 0; t->start != NULL && b < c->batch; b++) {
         int64_t token = plan.heads * plan.dim;
-        int64_t end = start[b] + live_rows_of(c, tensor, b).stored;
-        fill_gap(t, &plan, end * token, start[b + 1] * token);
+        int64_t end = t->start[b] + live_rows_of(c, tensor, b).stored;
+        fill_gap(t, &plan, end * token, t->start[b + 1] * token);
     }
 }
 

@@ -19,22 +19,28 @@ enum {
 };
 enum { AT_FILL_DIM_MAX = 4096, AT_FILL_BLOCK = 4096 }; /* elements worked on at a time */
 
-/* What a tensor's values depend on, worked out once. All factors are floats, so that a value is
- * made by a few float operations, each rounded to nearest even: bits agree on every machine. */
-typedef struct at_fill_plan {
-    at_fill fill;
-    at_tensor_id tensor;
-    uint64_t seed;
-    int64_t heads, len, dim; /* full sizes of the tensor */
-    int64_t heads_group;     /* its heads for each head of v; 0 when the tensor has fewer */
-    float amp, base, rest;   /* factors of the distribution, see fill_kinds.c */
-} at_fill_plan;
-
 /* Consecutive rows of one head: elements [b h s..s+rows-1 0..dim-1] of the stream. */
 typedef struct at_fill_block {
     int64_t b, h, s, rows;
 } at_fill_block;
 
+/* What a tensor's values depend on, worked out once. A value is made by a few float operations,
+ * each rounded to nearest even, from factors that are the same everywhere: bits agree on all
+ * machines. */
+typedef struct at_fill_plan at_fill_plan;
+struct at_fill_plan {
+    at_tensor_id tensor;
+    uint64_t seed;
+    int64_t heads, len, dim; /* full sizes of the tensor */
+    int64_t heads_shared;    /* heads of do for each head of v, 1 for the others; 0: none */
+    float amp, base, rest;   /* factors, as `make` takes them */
+    bool tiny_first;         /* denormal: heads of v with an even seed + head are tiny */
+    void (*make)(float *out, const at_fill_plan *plan, const at_fill_block *block,
+                 const uint32_t *low, const uint32_t *high);
+};
+
+/* The plan of q, k, v or do; its `make` writes the live values of a block from the words of its
+ * elements. */
 AT_API void at_fill_plan_init(at_fill_plan *out, const at_case *c, at_tensor_id tensor);
 
 /* Words of elements first..first+n-1 of a stream: two of 32 bits each, one Philox block for two
@@ -42,16 +48,11 @@ AT_API void at_fill_plan_init(at_fill_plan *out, const at_case *c, at_tensor_id 
 AT_API void at_fill_words(uint32_t *low, uint32_t *high, uint64_t seed, uint32_t stream,
                           int64_t first, int64_t n);
 
-/* The distribution itself: live values of a block from the words of its elements. */
-AT_API void at_fill_shape(float *out, const at_fill_plan *plan, const at_fill_block *block,
-                          const uint32_t *low, const uint32_t *high);
-
 /* Integers of magnitude 32..63 and either sign: what no result may depend on. */
 AT_API void at_fill_garbage(float *out, int64_t n, const uint32_t *low, const uint32_t *high);
 
 /* Writes every element of an input of the case: live rows, padding, gaps. */
-AT_API void at_fill_tensor(const at_tensor *t, const at_case *c, at_tensor_id tensor,
-                           const int64_t *start);
+AT_API void at_fill_tensor(const at_tensor *t, const at_case *c, at_tensor_id tensor);
 
 #ifdef __cplusplus
 }

@@ -182,7 +182,7 @@ at_status at_problem_open(at_problem *out, const at_case *c, at_arena *arena, at
     for (int id = AT_Q; id <= AT_DO; id++) {
         const at_tensor *t = &out->t[id];
         if (t->data != NULL) {
-            at_fill_tensor(t, c, (at_tensor_id)id, t->start);
+            at_fill_tensor(t, c, (at_tensor_id)id);
             memcpy(out->shadow[id], t->data, out->size[id]);
         }
     }

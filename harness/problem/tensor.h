@@ -18,7 +18,7 @@ typedef struct at_tensor {
     at_dtype dtype;
     int64_t shape[4];
     int64_t stride[4];
-    const int64_t *start; /* [batch] first token of each sequence, or NULL */
+    const int64_t *start; /* [batch + 1] first token of each sequence, then the total; or NULL */
     void *data;           /* NULL: this problem has no such tensor */
 } at_tensor;
 
