@@ -197,6 +197,9 @@ AT_API at_status at_case_check(const at_case *c, at_error *err) AT_MUST_CHECK;
  * always fits AT_CASE_TEXT_MAX. */
 AT_API size_t at_case_print(const at_case *c, char text[AT_CASE_TEXT_MAX]);
 
+/* Text of one key's value, as in the case text. Returns the length. */
+AT_API size_t at_case_value(const at_case *c, const at_field *f, char text[AT_CASE_TEXT_MAX]);
+
 /* First 16 hex digits of the SHA-256 of the canonical text. */
 AT_API void at_case_id(const at_case *c, char id[AT_ID_TEXT]);
 

@@ -394,6 +394,13 @@ char *at_field_print(const at_case *c, const at_field *f, char *end)
     return end;
 }
 
+size_t at_case_value(const at_case *c, const at_field *f, char text[AT_CASE_TEXT_MAX])
+{
+    char *end = at_field_print(c, f, text);
+    *end = '\0';
+    return (size_t)(end - text);
+}
+
 size_t at_case_print(const at_case *c, char text[AT_CASE_TEXT_MAX])
 {
     char *end = text;

@@ -24,6 +24,9 @@ extern const at_command at_commands[];
 /* The tool's name as it was called ("attest", "build/attest"), for lines that people copy. */
 extern const char *at_program;
 
+int cmd_list(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
+
 /* Prints "attest: sentence" (and the hint to --help) on stderr; returns AT_EXIT_USAGE. */
 int at_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -8,6 +8,8 @@
 #include "harness/status.h"
 
 const at_command at_commands[] = {
+    {"list", "SUITE|CASE...", "print cases, run nothing", cmd_list},
+    {"explain", "ID|STATUS|KEY|CASE|fields", "say what a name means", cmd_explain},
     {NULL, NULL, NULL, NULL},
 };
 const char *at_program = "attest";
