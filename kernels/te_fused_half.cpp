@@ -1,12 +1,13 @@
 // Answers for the C++ half of Transformer Engine's selection (2.10 to 2.19): a release's own
-// nvte_get_fused_attn_backend, for any pretended arch and cuDNN version, on a machine without a GPU.
+// nvte_get_fused_attn_backend, for any pretended arch and cuDNN version, on a machine without a
+// GPU.
 //
 //   te_fused_half LIBTRANSFORMER_ENGINE_SO PROTOTYPE
 //
-// PROTOTYPE is 18 (2.10) or 19 (since 2.12: `deterministic` comes last): the symbol never changed, its
-// arguments did. A request is one line of 22 numbers on stdin: those 19 arguments, arch (90), cuDNN
-// version (90100), and NVTE_FUSED_ATTN_BACKEND (-1: not set). The answer is one line on stdout: the
-// sub-backend, or `!` and the text of the exception.
+// PROTOTYPE is 18 (2.10) or 19 (since 2.12: `deterministic` comes last): the symbol never changed,
+// its arguments did. A request is one line of 22 numbers on stdin: those 19 arguments, arch (90),
+// cuDNN version (90100), and NVTE_FUSED_ATTN_BACKEND (-1: not set). The answer is one line on
+// stdout: the sub-backend, or `!` and the text of the exception.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -63,12 +64,12 @@ struct request {
 
 bool read_request(const char *line, request &r)
 {
-    return std::sscanf(line,
-                       "%d %d %d %d %d %d %d %f %zu %zu %zu %zu %zu %zu %lld %lld %d %d %d %d %zu %d",
-                       &r.training, &r.q_dtype, &r.kv_dtype, &r.layout, &r.bias, &r.mask, &r.softmax,
-                       &r.dropout, &r.heads_q, &r.heads_kv, &r.len_q, &r.len_kv, &r.dim_qk, &r.dim_v,
-                       &r.left, &r.right, &r.max_logit, &r.graph, &r.deterministic, &r.arch, &r.cudnn,
-                       &r.forced) == 22;
+    return std::sscanf(
+               line, "%d %d %d %d %d %d %d %f %zu %zu %zu %zu %zu %zu %lld %lld %d %d %d %d %zu %d",
+               &r.training, &r.q_dtype, &r.kv_dtype, &r.layout, &r.bias, &r.mask, &r.softmax,
+               &r.dropout, &r.heads_q, &r.heads_kv, &r.len_q, &r.len_kv, &r.dim_qk, &r.dim_v,
+               &r.left, &r.right, &r.max_logit, &r.graph, &r.deterministic, &r.arch, &r.cudnn,
+               &r.forced) == 22;
 }
 
 int ask(void *symbol, bool with_deterministic, const request &r)
@@ -86,12 +87,13 @@ int ask(void *symbol, bool with_deterministic, const request &r)
     if (with_deterministic) {
         return reinterpret_cast<backend19>(symbol)(
             r.training, r.q_dtype, r.kv_dtype, r.layout, r.bias, r.mask, r.softmax, r.dropout,
-            r.heads_q, r.heads_kv, r.len_q, r.len_kv, r.dim_qk, r.dim_v, r.left, r.right, r.max_logit,
-            r.graph, r.deterministic);
+            r.heads_q, r.heads_kv, r.len_q, r.len_kv, r.dim_qk, r.dim_v, r.left, r.right,
+            r.max_logit, r.graph, r.deterministic);
     }
-    return reinterpret_cast<backend18>(symbol)(
-        r.training, r.q_dtype, r.kv_dtype, r.layout, r.bias, r.mask, r.softmax, r.dropout, r.heads_q,
-        r.heads_kv, r.len_q, r.len_kv, r.dim_qk, r.dim_v, r.left, r.right, r.max_logit, r.graph);
+    return reinterpret_cast<backend18>(symbol)(r.training, r.q_dtype, r.kv_dtype, r.layout, r.bias,
+                                               r.mask, r.softmax, r.dropout, r.heads_q, r.heads_kv,
+                                               r.len_q, r.len_kv, r.dim_qk, r.dim_v, r.left,
+                                               r.right, r.max_logit, r.graph);
 }
 
 void answer(FILE *out, void *symbol, bool with_deterministic, const char *line)

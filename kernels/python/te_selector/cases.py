@@ -19,16 +19,17 @@ ENV = {"fa2": None, "fa3": None, "fa4": None, "cudnn": None,
        "te.fp8": ("auto", "none", "delayed", "current", "mxfp8", "block", "nvfp4"), "te.fp8_dpa": (1, 0),
        "te.fp8_mha": (0, 1), "te.fp8_output": (0, 1), "te.qkv_type": ("auto", "tensor", "raw", "float8", "mxfp8"),
        "te.nominal": ("bf16", "f16"), "te.kv_cache": (0, 1), "te.kv_format": ("same", "bshd", "sbhd"),
-       "te.pad_between_seqs": ("auto", 0, 1), "te.cuda_graph": ("auto", 0, 1), "te.max_logit": (0, 1),
-       "te.score_mod": (0, 1), "te.score_mod_bprop": (0, 1), "te.checkpoint": (0, 1), "te.det": ("auto", 1),
+       "te.pad_between_seqs": (0, 1), "te.cuda_graph": (0, 1), "te.max_logit": (0, 1),
+       "te.score_mod": (0, 1), "te.score_mod_bprop": (0, 1), "te.checkpoint": (0, 1), "te.det": (0, 1),
        "te.num_splits": ("auto", 0), "te.alibi_slopes": ("none", "h", "bh"), "te.bias_scale": ("post", "pre"),
-       "te.bias_row": (0, 1), "te.bias_grad": ("auto", 1), "te.fa3_softcap": (1, 0),
+       "te.bias_row": (0, 1), "te.bias_grad": (0, 1), "te.fa3_softcap": (1, 0),
        "te.fused_answer": ("auto", "f16", "fp8", "none")}
 
 SWITCHES = {"flash": "NVTE_FLASH_ATTN", "flash_v2": "NVTE_FLASH_ATTN_V2", "flash_v3": "NVTE_FLASH_ATTN_V3",
             "flash_v4": "NVTE_FLASH_ATTN_V4", "fused": "NVTE_FUSED_ATTN", "unfused": "NVTE_UNFUSED_ATTN",
             "fused_backend": "NVTE_FUSED_ATTN_BACKEND", "unfused_fp8": "NVTE_UnfusedDPA_Emulate_FP8"}
 
+NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 PACKS = {"qkv3h": "3hd", "qkvh3": "h3d", "kv2h": "2hd", "kvh2": "h2d"}
 ORDERS = {"bshd": "bs", "sbhd": "sb", "thd": "t"}
 
@@ -121,26 +122,19 @@ def bias_of(case, env, version):
 
 def fp8_of(case, env):
     """(recipe with its two flags or None, qkv_type, qkv_dtype)."""
-    raw = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
     eight = case["dtype"].startswith("f8")
     recipe, kind = option(env, "te.fp8"), option(env, "te.qkv_type")
     if recipe == "auto":
         recipe = "delayed" if eight and kind != "raw" else "none"
     if kind == "auto":
         kind = "float8" if eight else "tensor"
-    dtype = raw[case["dtype"] if kind == "raw" or not eight else option(env, "te.nominal")]
+    dtype = NAMES[case["dtype"] if kind == "raw" or not eight else option(env, "te.nominal")]
     kind = "tensor" if kind == "raw" else kind
     dpa, mha = option(env, "te.fp8_dpa") == 1, option(env, "te.fp8_mha") == 1
     if recipe == "none":
         return None, kind, dtype
     block = recipe == "block"  # its class refuses FP8 attention
     return {"recipe": recipe, "fp8_dpa": dpa and not block, "fp8_mha": mha and not block}, kind, dtype
-
-
-def auto(env, key, otherwise):
-    """An environment value whose default `auto` follows the case."""
-    value = option(env, key)
-    return otherwise if value == "auto" else value
 
 
 def unsayable(case, env, version):
@@ -168,7 +162,8 @@ def parameters(case, env, version):
     mask = mask_name(case, env)
     slopes = {"none": None, "h": [case["hq"]], "bh": [case["b"], case["hq"]]}[option(env, "te.alibi_slopes")]
     return {
-        "qkv_type": qkv_type, "qkv_dtype": qkv_dtype, "nominal_dtype": qkv_dtype, "qkv_layout": layout_name(case, env),
+        "qkv_type": qkv_type, "qkv_dtype": qkv_dtype, "qkv_layout": layout_name(case, env),
+        "nominal_dtype": NAMES[option(env, "te.nominal") if case["dtype"].startswith("f8") else case["dtype"]],
         "batch_size": case["b"], "num_heads": case["hq"], "num_gqa_groups": case["hkv"], "max_seqlen_q": case["sq"],
         "max_seqlen_kv": case["skv"], "head_dim_qk": case["dqk"], "head_dim_v": case["dv"], "attn_mask_type": mask,
         "window_size": window(case),
@@ -176,16 +171,17 @@ def parameters(case, env, version):
         "softcap": case["softcap"], "alibi_slopes_shape": slopes if bias == "alibi" else None,
         "core_attention_bias_type": bias, "core_attention_bias_shape": shape,
         "core_attention_bias_requires_grad": bias_grad,
-        "pad_between_seqs": bool(auto(env, "te.pad_between_seqs", case["gap"] > 0)) and case["layout"] == "thd",
+        "pad_between_seqs": case["layout"] == "thd" and (case["gap"] > 0 or option(env, "te.pad_between_seqs") == 1),
         "attention_dropout": case["dropout"], "context_parallel": ranks > 1, "cp_size": ranks,
         "cp_comm_type": option(env, "te.cp_comm"), "cp_size_a2a": option(env, "te.cp_a2a"),
-        "deterministic": bool(auto(env, "te.det", case["det"])), "is_training": case["pass"] == "train",
+        "deterministic": case["det"] == 1 or option(env, "te.det") == 1, "is_training": case["pass"] == "train",
         "fp8": recipe is not None, "fp8_meta": recipe,
         "inference_params": {"is_paged": case["page"] > 0, "page_size": case["page"]} if cached(case, env) else None,
         "softmax_type": {"none": "vanilla", "off1": "off-by-one", "learned": "learnable"}[case["sink"]],
         "return_max_logit": option(env, "te.max_logit") == 1,
-        "cuda_graph": bool(auto(env, "te.cuda_graph", case["exec"] == "replay")),
-        "num_splits": auto(env, "te.num_splits", case["splits"] or 1), "fp8_output": option(env, "te.fp8_output") == 1,
+        "cuda_graph": case["exec"] == "replay" or option(env, "te.cuda_graph") == 1,
+        "num_splits": 0 if option(env, "te.num_splits") == 0 else case["splits"] or 1,
+        "fp8_output": option(env, "te.fp8_output") == 1,
         "checkpoint_core_attention": option(env, "te.checkpoint") == 1,
         "has_score_mod": option(env, "te.score_mod") == 1,
         "has_score_mod_bprop": option(env, "te.score_mod_bprop") == 1,

@@ -160,9 +160,9 @@ class Host:
         """Stands for the extension's function of this name: the C++ function, or te.fused_answer from 2.20 on."""
         numbers = self.extension.NVTE_Fused_Attn_Backend
         if self.version >= (2, 20):
-            eight = "Float8" in str(args[0].qkv_dtype) if hasattr(args[0], "qkv_dtype") else False
             answer = self.now["answer"]
-            answer = ("fp8" if eight else "f16") if answer == "auto" else answer
+            if answer == "auto":
+                answer = "fp8" if "Float8" in args[0].qkv_dtype.name else "f16"
             name = {"f16": "NVTE_F16_arbitrary_seqlen", "fp8": "NVTE_FP8", "none": "NVTE_No_Backend"}[answer]
             return numbers[name], "te.fused_answer"
         if self.half is None:

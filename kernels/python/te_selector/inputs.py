@@ -15,7 +15,7 @@ ARCHES = {"sm80": 4, "sm86": 3, "sm89": 4, "sm90": 10, "sm100": 8, "sm103": 4, "
 FA2 = ("2.8.3 2.8.3 2.8.3 2.8.3 2.8.3 2.8.2 2.8.4 2.8.3.post1 2.7.4.post1 2.7.3 2.7.2 2.6.3 2.6.0 2.5.9 2.5.0 2.4.3 "
        "2.4.1 2.4.0 2.3.6 2.3.0 2.2.5 2.1.1 2.1.0 2.0.9").split()
 FA3 = "2025-02 2025-04 2025-09 2026-01 3.0.0b1 3.0.0".split()
-FA4 = "b11 b27 b36".split()
+FA4 = "4.0.0b11 4.0.0b27 4.0.0b36".split()
 CUDNN = ("8.9.0 8.9.2 8.9.3 8.9.4 8.9.5 8.9.6 8.9.7 9.0.0 9.1.0 9.1.1 9.2.0 9.2.1 9.3.0 9.4.0 9.5.0 9.5.1 9.6.0 9.7.0 "
          "9.7.1 9.8.0 9.9.0 9.10.0 9.10.1 9.10.2 9.11.0 9.11.1 9.12.0 9.13.0 9.13.1 9.14.0 9.15.0 9.15.1 9.16.0 9.17.1 "
          "9.18.0 9.18.1 9.19.0 9.20.0 9.21.0 9.22.0 9.23.0 9.23.1 9.23.2 9.24.0 9.25.0 9.26.0 9.27.0").split()
@@ -61,7 +61,7 @@ class Sampler:
     def switches(self, e):
         names = ["flash", "fused", "unfused"]
         names += ["flash_v2", "flash_v3", "flash_v4"] if self.version >= (2, 18) else []
-        if self.often(0.35):
+        if self.often(0.25):
             e["fused"] = 0
         for name in names if self.often(0.12) else []:
             if self.often(0.4):
@@ -73,18 +73,20 @@ class Sampler:
 
     def callers(self, e):
         """What a caller tells the selector beyond the case."""
-        known = ["te.max_logit", "te.det", "te.num_splits", "te.kv_cache", "te.kv_format", "te.bias_scale",
-                 "te.bias_row", "te.bias_grad", "te.alibi_slopes", "te.pad_between_seqs", "te.cuda_graph", "te.fp8",
-                 "te.fp8", "te.cp", "te.cp", "te.qkv_type", "te.nominal"]
+        known = ["te.max_logit", "te.det", "te.kv_cache", "te.kv_format", "te.bias_scale", "te.bias_row",
+                 "te.bias_grad", "te.alibi_slopes", "te.alibi_slopes", "te.pad_between_seqs", "te.cuda_graph", "te.fp8",
+                 "te.fp8", "te.fp8", "te.cp", "te.cp", "te.qkv_type", "te.nominal"]
         if self.version >= (2, 17):
             known += ["te.score_mod", "te.score_mod_bprop", "te.checkpoint", "te.fp8_output"]
         if self.version >= (2, 20):
-            known += ["te.fa3_softcap", "te.fused_answer", "te.fused_answer"]
-        for key in self.random.sample(known, self.weighted({0: 5, 1: 4, 2: 3, 3: 2, 5: 1})):
+            known += ["te.fa3_softcap", "te.fused_answer"]
+        for key in self.random.sample(known, self.weighted({0: 8, 1: 5, 2: 3, 3: 1, 5: 0.5})):
             values = list(cases.ENV[key][1:])
             if key == "te.qkv_type" and self.version < (2, 16):
                 values.remove("mxfp8")
             e[key] = self.choice(values)
+        if self.often(0.02):
+            e["te.num_splits"] = 0
         if "te.cp" in e:
             e["te.cp_comm"] = self.choice(cases.ENV["te.cp_comm"])
         if "te.cp" in e and self.version >= (2, 20):
@@ -155,7 +157,8 @@ class Sampler:
     def band(self, c):
         n = self.choice([0, 1, 4, 64, 127, 128, 256, 511, 4096])
         m = self.choice([0, 1, 128])
-        c["wl"], c["wr"] = self.choice([(-1, -1), (-1, 0), (n, 0), (n, n), (0, n), (n, m), (-1, n), (n, -1)])
+        c["wl"], c["wr"] = self.choice([(-1, -1), (-1, 0), (n, 0), (n, 0), (n, 0), (n, n), (n, n), (0, n), (n, m), (n, m),
+                                        self.choice([(-1, n), (n, -1)])])
 
     def mask(self, c):
         for key in ("align", "wl", "wr", "amask"):
@@ -205,7 +208,7 @@ class Sampler:
         c["dtype"] = self.choice(["f32", "f8e4m3", "f8e4m3", "f8e5m2", "f16"])
 
     def splits(self, c):
-        c["splits"] = self.choice([1, 2, 8])
+        c["splits"] = self.choice([1, 1, 2, 8])
 
     def replay(self, c):
         c["exec"] = "replay"
