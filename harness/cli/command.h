@@ -18,6 +18,8 @@ typedef struct at_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
 } at_command;
 
+int cmd_worker(int argc, char **argv);
+
 /* The commands, ended by a NULL name. */
 extern const at_command at_commands[];
 

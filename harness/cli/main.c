@@ -10,6 +10,7 @@
 const at_command at_commands[] = {
     {"list", "SUITE|CASE...", "print cases, run nothing", cmd_list},
     {"explain", "ID|STATUS|KEY|CASE|fields", "say what a name means", cmd_explain},
+    {"worker", "", NULL, cmd_worker},
     {NULL, NULL, NULL, NULL},
 };
 const char *at_program = "attest";

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { AT_PROTOCOL = 1, AT_WORD_TEXT = 64, AT_PATH_TEXT = 1024, AT_HELLO_BACKENDS_MAX = 256 };
+enum { AT_PROTOCOL = 1, AT_WORD_TEXT = 64, AT_PATH_TEXT = 1024, AT_HELLO_BACKENDS_MAX = 512 };
 
 /* A backend as its worker introduces it. */
 typedef struct at_backend_info {

@@ -1,0 +1,329 @@
+#include "harness/run/execute.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/judge/judge.h"
+#include "harness/run/process.h"
+
+/* One run on its way. */
+typedef struct run {
+    const at_execution *how;
+    at_session *session;
+    const at_case *c;
+    const at_problem *p;
+    at_problem judged; /* a view of p without what the backend does not write */
+    const at_gold *gold;
+    at_verdict *v;
+    at_engines engines;
+    const char *engine;
+} run;
+
+static void say(run *r, at_begin_step step)
+{
+    if (r->how->begin != NULL) {
+        r->how->begin(r->how->user, step, r->v);
+    }
+}
+
+/* Ends a step with a kind and a reason; returns false, so that callers can stop. */
+AT_PRINTF(5, 6)
+static bool settle(run *r, at_step step, at_kind kind, const char *code, const char *format, ...)
+{
+    at_step_verdict *s = &r->v->step[step];
+    va_list args;
+    va_start(args, format);
+    s->ran = true;
+    s->kind = kind;
+    (void)snprintf(s->reason.code, sizeof s->reason.code, "%s", code);
+    (void)vsnprintf(s->reason.text, sizeof s->reason.text, format, args);
+    va_end(args);
+    return false;
+}
+
+static const char *key_name(const char *key, int64_t value)
+{
+    return at_case_field(key, strlen(key))->names[value];
+}
+
+/* What follows from the backend's table alone. */
+static bool check_promises(run *r)
+{
+    const at_backend *b = r->how->backend;
+    const at_case *c = r->c;
+    if (c->arch != AT_ARCH_ANY && b->arch != AT_ARCH_ANY && c->arch != (int64_t)b->arch) {
+        return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "arch",
+                      "the case is for arch=%s, %s runs on %s", key_name("arch", c->arch), b->name,
+                      key_name("arch", (int64_t)b->arch));
+    }
+    if (c->pass == AT_PASS_TRAIN && !(b->promises & AT_PROMISES_BACKWARD)) {
+        return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "pass",
+                      "pass=train: %s has no backward", b->name);
+    }
+    if (c->pass == AT_PASS_STATS && !(b->promises & AT_PROMISES_STATS)) {
+        return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "pass",
+                      "pass=stats: %s does not write LSE", b->name);
+    }
+    if (c->deterministic &&
+        !(b->promises & (AT_PROMISES_DETERMINISM | AT_PROMISES_DET_ON_REQUEST))) {
+        return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "det",
+                      "det=1: %s does not promise determinism", b->name);
+    }
+    return true;
+}
+
+static bool choose_engine(run *r)
+{
+    const char *wanted = r->how->engine;
+    for (int i = 0; i < r->engines.n; i++) {
+        if (*wanted == '\0' || strcmp(wanted, r->engines.name[i]) == 0) {
+            r->engine = r->engines.name[i];
+            return true;
+        }
+    }
+    if (r->engines.n < 1) {
+        return settle(r, AT_STEP_CLAIM, AT_ERROR, "no_engine", "%s claims the case with no engine",
+                      r->how->backend->name);
+    }
+    return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "engine", "no engine \"%s\" here, but %s",
+                  wanted, r->engines.name[0]);
+}
+
+/* The claim step. A static refusal that is passed over is left in *forced, with *was_forced set. */
+static bool claim(run *r, at_reason *forced, bool *was_forced)
+{
+    const at_backend *b = r->how->backend;
+    at_reason why = {"", ""};
+    if (!check_promises(r)) {
+        return false;
+    }
+    at_status status = b->supports(b, r->c, &why);
+    if (status != AT_OK && r->how->force) {
+        *forced = why;
+        *was_forced = true;
+    } else if (status != AT_OK) {
+        return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, why.code, "%s", why.text);
+    }
+    why = (at_reason){"", ""};
+    status = b->claim(b, r->how->state, r->c, &r->engines, &why);
+    if (status != AT_OK) {
+        return settle(r, AT_STEP_CLAIM,
+                      status == AT_UNSUPPORTED ? AT_UNSUPPORTED_CASE : AT_UNBUILDABLE, why.code,
+                      "%s", why.text);
+    }
+    if (!choose_engine(r)) {
+        return false;
+    }
+    r->v->step[AT_STEP_CLAIM].ran = true;
+    if (r->how->claimed != NULL) {
+        r->how->claimed(r->how->user, &r->engines, r->engine);
+    }
+    return true;
+}
+
+static at_kind kind_of_ours(at_status status)
+{
+    return status == AT_UNSUPPORTED ? AT_SKIP : status == AT_NO_MEMORY ? AT_OOM : AT_ERROR;
+}
+
+/* Inputs and reference. Their failures are ours, never the backend's. */
+static bool prepare(run *r)
+{
+    at_error err = {""};
+    char code[48] = "reference";
+    at_status status = at_reference_supports(r->c, code, &err);
+    if (status != AT_OK) {
+        return settle(r, AT_STEP_CLAIM, kind_of_ours(status), code, "%s", err.text);
+    }
+    say(r, AT_BEGIN_PROBLEM);
+    status = at_session_problem(r->session, &r->p, &err);
+    if (status != AT_OK) {
+        return settle(r, AT_STEP_CLAIM, kind_of_ours(status), "problem", "%s", err.text);
+    }
+    if (!at_session_has_gold(r->session, &r->how->backend->numeric)) {
+        say(r, AT_BEGIN_REFERENCE);
+    }
+    status = at_session_gold(r->session, &r->gold, &r->how->backend->numeric, &err);
+    if (status != AT_OK) {
+        return settle(r, AT_STEP_CLAIM, kind_of_ours(status), "reference", "%s", err.text);
+    }
+    r->judged = *r->p;
+    if (!(r->how->backend->promises & AT_PROMISES_STATS)) {
+        r->judged.t[AT_LSE].data = NULL;
+    }
+    return true;
+}
+
+static at_status launch(run *r, at_step step, at_error *err)
+{
+    const at_backend *b = r->how->backend;
+    return step == AT_STEP_FORWARD ? b->forward(b, r->how->state, r->p, r->engine, err)
+                                   : b->backward(b, r->how->state, r->p, r->engine, err);
+}
+
+/* What a launch that failed means; false. */
+static bool blame(run *r, at_step step, at_status status, const at_error *err)
+{
+    const char *text = err->text[0] != '\0' ? err->text : "no message";
+    if (status == AT_NO_MEMORY) {
+        return settle(r, step, AT_OOM, "no_memory", "%s", text);
+    }
+    return settle(r, step, AT_KIND_REFUSED, status == AT_REFUSED ? "refused" : "failed", "%s",
+                  text);
+}
+
+static bool promises_bits(const run *r)
+{
+    unsigned promises = r->how->backend->promises;
+    return (promises & AT_PROMISES_DETERMINISM) ||
+           ((promises & AT_PROMISES_DET_ON_REQUEST) && r->c->deterministic);
+}
+
+/* Launches again into poisoned outputs and compares bits with the launch that was judged. */
+static bool repeat(run *r, at_step step)
+{
+    size_t size = at_judge_keep_size(&r->judged, step);
+    void *copy = malloc(size + 1);
+    if (copy == NULL) {
+        return settle(r, step, AT_ERROR, "no_memory", "no memory to compare launches");
+    }
+    at_judge_keep(&r->judged, step, copy);
+    bool same = true;
+    for (int64_t i = 1; i < r->how->repeat && same; i++) {
+        at_error err = {""};
+        at_problem_poison(r->p, step == AT_STEP_FORWARD ? AT_O : AT_DQ,
+                          step == AT_STEP_FORWARD ? AT_LSE : AT_DV);
+        at_status status = launch(r, step, &err);
+        if (status != AT_OK) {
+            same = blame(r, step, status, &err);
+        } else if (!at_judge_same(&r->judged, step, copy, &err)) {
+            same = settle(r, step, AT_NONDET, "bits_differ", "launch %lld: %s", (long long)(i + 1),
+                          err.text);
+        }
+    }
+    free(copy);
+    return same;
+}
+
+static bool run_step(run *r, at_step step)
+{
+    at_step_verdict *s = &r->v->step[step];
+    at_error err = {""};
+    say(r, step == AT_STEP_FORWARD ? AT_BEGIN_FORWARD : AT_BEGIN_BACKWARD);
+    double start = at_clock();
+    at_status status = launch(r, step, &err);
+    s->ran = true;
+    s->ms = 1e3 * (at_clock() - start);
+    if (status != AT_OK) {
+        return blame(r, step, status, &err);
+    }
+    say(r, AT_BEGIN_JUDGE);
+    double ms = s->ms;
+    at_judge_step(s, step, &r->judged, r->gold, &r->how->backend->contract);
+    s->ran = true;
+    s->ms = ms;
+    if (at_kind_class(s->kind) != AT_CLASS_OK) {
+        return false;
+    }
+    if (r->how->repeat > 1 && promises_bits(r)) {
+        say(r, step == AT_STEP_FORWARD ? AT_BEGIN_FORWARD : AT_BEGIN_BACKWARD);
+        return repeat(r, step);
+    }
+    return true;
+}
+
+static bool has_elements(const at_gold *gold)
+{
+    for (int i = 0; i < AT_TENSOR_COUNT; i++) {
+        if (gold->t[i].rows > 0 && gold->t[i].dim > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void judge_all(run *r)
+{
+    bool good = run_step(r, AT_STEP_FORWARD);
+    if (good && r->c->pass == AT_PASS_TRAIN) {
+        good = run_step(r, AT_STEP_BACKWARD);
+    }
+    at_verdict_settle(r->v);
+    if (good && has_elements(r->gold)) {
+        say(r, AT_BEGIN_JUDGE);
+        at_judge_teeth(r->v, &r->judged, r->gold);
+    }
+}
+
+/* An invalid case must be refused, at whatever step, without harm. */
+static void judge_invalid(run *r, bool claimed)
+{
+    at_error err = {""};
+    at_step_verdict *s = &r->v->step[AT_STEP_CLAIM];
+    if (!claimed) {
+        bool refused = s->kind == AT_UNSUPPORTED_CASE;
+        (void)(refused ? settle(r, AT_STEP_CLAIM, AT_PASS, "", "%s", "") : false);
+        return;
+    }
+    at_status status = at_session_problem(r->session, &r->p, &err);
+    if (status != AT_OK) {
+        (void)settle(r, AT_STEP_CLAIM, kind_of_ours(status), "problem", "%s", err.text);
+        return;
+    }
+    say(r, AT_BEGIN_FORWARD);
+    status = launch(r, AT_STEP_FORWARD, &err);
+    if (status == AT_OK) {
+        (void)settle(r, AT_STEP_FORWARD, AT_WRONG, "accepted_invalid",
+                     "the case is invalid (invalid=1), yet it ran without an error");
+    } else {
+        r->v->step[AT_STEP_FORWARD].ran = true;
+    }
+}
+
+static void dump(run *r)
+{
+    if (r->how->dump == NULL || r->how->dump[0] == '\0' || r->p == NULL) {
+        return;
+    }
+    at_error err = {""};
+    char text[AT_CASE_TEXT_MAX + 2048], case_text[AT_CASE_TEXT_MAX];
+    (void)at_case_print(r->c, case_text);
+    (void)snprintf(text, sizeof text,
+                   "case     %s\nbackend  %s@%s\nengine   %s\nstatus   %s %s\nmessage  %s\n",
+                   case_text, r->how->backend->name, r->how->backend->version, r->engine,
+                   at_kind_names[r->v->kind], r->v->reason.code, r->v->reason.text);
+    if (at_session_dump(r->p, r->gold, r->how->dump, text, &err) != AT_OK) {
+        (void)settle(r, AT_STEP_CLAIM, AT_ERROR, "dump", "%s", err.text);
+        at_verdict_settle(r->v);
+    }
+}
+
+void at_execute(at_verdict *out, char engine[AT_ENGINE_NAME], at_session *session,
+                const at_execution *how)
+{
+    run r = {.how = how, .session = session, .c = at_session_case(session), .v = out, .engine = ""};
+    at_reason forced = {"", ""};
+    bool was_forced = false;
+    at_verdict_init(out);
+    say(&r, AT_BEGIN_CLAIM);
+    bool claimed = claim(&r, &forced, &was_forced);
+    if (r.c->invalid) {
+        judge_invalid(&r, claimed);
+        at_verdict_settle(out);
+    } else if (claimed && prepare(&r)) {
+        judge_all(&r);
+    } else {
+        at_verdict_settle(out);
+    }
+    if (was_forced && claimed) {
+        out->kind = out->kind == AT_PASS ? AT_OVER_REFUSED : AT_UNSUPPORTED_CASE;
+        out->reason = forced;
+    }
+    dump(&r);
+    if (at_kind_class(out->kind) == AT_CLASS_FAIL) {
+        at_session_spoil(session);
+    }
+    (void)snprintf(engine, AT_ENGINE_NAME, "%s", r.engine);
+}
