@@ -5,7 +5,7 @@
 #include "harness/clones.h"
 #include "kernels/cpu_lane.h"
 
-enum { BLOCK_ROWS = 6 };
+enum { BLOCK_ROWS = 6, CHUNK = 16 };
 
 /* Rows are aligned to it by contract. */
 typedef float vector __attribute__((vector_size(64), aligned(64), may_alias));
@@ -128,18 +128,20 @@ void at_tile_store(at_dtype dtype, void *out, const float *in, int n)
     }
 }
 
-/* `rows` rows by one vector of C; rows is a constant at every call, so that the sums stay in
- * registers. */
-AT_LANE void multiply_block(const at_tile_product *t, int rows, int i, int j)
+/* `rows` rows by one vector of C, over the summands e.. of one chunk; rows is a constant at every
+ * call, so that the sums stay in registers. */
+AT_LANE void multiply_block(const at_tile_product *t, int rows, int i, int j, int e)
 {
-    const float *a = t->a + (ptrdiff_t)i * t->a_m, *b = t->b + j;
+    const float *a = t->a + (ptrdiff_t)i * t->a_m + (ptrdiff_t)e * t->a_k;
+    const float *b = t->b + (ptrdiff_t)e * t->b_k + j;
     float *c = t->c + (ptrdiff_t)i * t->c_m + j;
+    int end = e + CHUNK < t->k ? e + CHUNK : t->k;
     vector sum[BLOCK_ROWS];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        sum[r] = *(const vector *)(c + (ptrdiff_t)r * t->c_m);
+        sum[r] = (vector){0};
     }
-    for (int e = 0; e < t->k; e++) {
+    for (; e < end; e++) {
         vector row = *(const vector *)b;
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
@@ -150,35 +152,42 @@ AT_LANE void multiply_block(const at_tile_product *t, int rows, int i, int j)
     }
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        *(vector *)(c + (ptrdiff_t)r * t->c_m) = sum[r];
+        *(vector *)(c + (ptrdiff_t)r * t->c_m) += sum[r];
+    }
+}
+
+AT_LANE void multiply_chunk(const at_tile_product *t, int j, int e)
+{
+    int i = 0;
+    for (; i + BLOCK_ROWS <= t->m; i += BLOCK_ROWS) {
+        multiply_block(t, BLOCK_ROWS, i, j, e);
+    }
+    switch (t->m - i) {
+    case 5:
+        multiply_block(t, 5, i, j, e);
+        break;
+    case 4:
+        multiply_block(t, 4, i, j, e);
+        break;
+    case 3:
+        multiply_block(t, 3, i, j, e);
+        break;
+    case 2:
+        multiply_block(t, 2, i, j, e);
+        break;
+    case 1:
+        multiply_block(t, 1, i, j, e);
+        break;
+    default:
+        break;
     }
 }
 
 AT_CLONES static void multiply(const at_tile_product *t)
 {
-    for (int j = 0; j < t->n; j += AT_TILE_LANES) {
-        int i = 0;
-        for (; i + BLOCK_ROWS <= t->m; i += BLOCK_ROWS) {
-            multiply_block(t, BLOCK_ROWS, i, j);
-        }
-        switch (t->m - i) {
-        case 5:
-            multiply_block(t, 5, i, j);
-            break;
-        case 4:
-            multiply_block(t, 4, i, j);
-            break;
-        case 3:
-            multiply_block(t, 3, i, j);
-            break;
-        case 2:
-            multiply_block(t, 2, i, j);
-            break;
-        case 1:
-            multiply_block(t, 1, i, j);
-            break;
-        default:
-            break;
+    for (int e = 0; e < t->k; e += CHUNK) {
+        for (int j = 0; j < t->n; j += AT_TILE_LANES) {
+            multiply_chunk(t, j, e);
         }
     }
 }

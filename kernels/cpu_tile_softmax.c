@@ -75,9 +75,10 @@ void at_tile_mask_rows(at_tile s, int key, const int *first, const int *last)
 
 AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *correction)
 {
-    float shift[AT_TILE_MAX];
+    float shift[AT_TILE_MAX], own[AT_TILE_MAX];
     for (int i = 0; i < s.lanes; i++) {
         shift[i] = max[i];
+        own[i] = 0;
     }
     for (int r = 0; r < s.rows; r++) {
         const float *row = s.x + (ptrdiff_t)r * s.stride;
@@ -92,7 +93,6 @@ AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *
         max[i] = shift[i];
         shift[i] = shift[i] == -HUGE_VALF ? 0.0F : shift[i];
         correction[i] = power_lane(base2, old - shift[i]);
-        sum[i] *= correction[i];
     }
     for (int r = 0; r < s.rows; r++) {
         float *row = s.x + (ptrdiff_t)r * s.stride;
@@ -100,8 +100,12 @@ AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *
         for (int i = 0; i < s.lanes; i++) {
             float p = power_lane(base2, row[i] - shift[i]);
             row[i] = p;
-            sum[i] += p;
+            own[i] += p;
         }
+    }
+#pragma omp simd
+    for (int i = 0; i < s.lanes; i++) {
+        sum[i] = sum[i] * correction[i] + own[i];
     }
 }
 
