@@ -8,7 +8,7 @@
 #include "harness/case/field.h"
 #include "harness/problem/rng.h"
 
-enum { COMBINATION_LIMIT = 1 << 24, SPAN_LIMIT = 4096 };
+enum { SPAN_LIMIT = 4096 };
 
 static void close_axis(at_axis *axis)
 {
@@ -212,14 +212,14 @@ at_status at_space_weigh(at_space *space, const char *key, const char *text, uin
                            text);
 }
 
-at_status at_space_count(uint64_t *out, const at_space *space, at_error *err)
+at_status at_space_count(uint64_t *out, const at_space *space, uint64_t limit, at_error *err)
 {
     uint64_t total = 1;
     for (size_t i = 0; i < space->n; i++) {
-        if (space->axis[i].count > COMBINATION_LIMIT / total) {
-            return at_fail(err, AT_INVALID,
-                           "more than %d combinations, list fewer values or \"sample\" them",
-                           COMBINATION_LIMIT);
+        if (space->axis[i].count > limit / total) {
+            return at_fail(
+                err, AT_INVALID,
+                "more than %" PRIu64 " combinations, list fewer values or \"sample\" them", limit);
         }
         total *= space->axis[i].count;
     }

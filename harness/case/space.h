@@ -48,8 +48,9 @@ at_status at_space_add_text(at_space *space, const char *text, at_error *err) AT
 at_status at_space_weigh(at_space *space, const char *key, const char *text, uint64_t weight,
                          at_error *err) AT_MUST_CHECK;
 
-/* Combinations; AT_INVALID above 2^24. */
-at_status at_space_count(uint64_t *out, const at_space *space, at_error *err) AT_MUST_CHECK;
+/* Combinations; AT_INVALID above the limit. */
+at_status at_space_count(uint64_t *out, const at_space *space, uint64_t limit,
+                         at_error *err) AT_MUST_CHECK;
 
 /* Combination `index` (the last axis runs fastest), or draw number `index` of a stream: the keys
  * assigned but neither resolved nor checked. */

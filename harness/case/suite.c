@@ -156,9 +156,10 @@ static at_status grow(at_suite *s, at_error *err)
 }
 
 /* *fresh: the pair was not there yet. */
-static at_status keep(at_suite *s, const at_case *c, const at_suite_plan *plan, bool *fresh,
-                      at_error *err)
+static at_status keep(const at_suite_builder *b, const at_case *c, const at_suite_plan *plan,
+                      bool *fresh, at_error *err)
 {
+    at_suite *s = b->suite;
     if (s->count == s->room) {
         AT_TRY(grow(s, err));
     }
@@ -167,9 +168,10 @@ static at_status keep(at_suite *s, const at_case *c, const at_suite_plan *plan, 
     if (!*fresh) {
         return AT_OK;
     }
-    if (s->count == AT_SUITE_CASES_MAX) {
-        return at_fail(err, AT_INVALID, "more than %d cases, list fewer values or \"sample\" them",
-                       AT_SUITE_CASES_MAX);
+    if (s->count == b->cases) {
+        return at_fail(err, AT_INVALID,
+                       "more than %llu cases, list fewer values or \"sample\" them",
+                       (unsigned long long)b->cases);
     }
     s->entry[s->count] = (entry){*c, plan};
     s->slot[at] = (uint32_t)++s->count;
@@ -226,7 +228,7 @@ static at_status add_product(at_suite_builder *b, const at_space *space,
                              const at_suite_rules *rules, const at_suite_plan *plan, at_error *err)
 {
     uint64_t total = 0;
-    AT_TRY(at_space_count(&total, space, err));
+    AT_TRY(at_space_count(&total, space, b->combinations, err));
     for (uint64_t i = 0; i < total; i++) {
         at_case c;
         uint64_t given = 0;
@@ -239,7 +241,7 @@ static at_status add_product(at_suite_builder *b, const at_space *space,
         AT_TRY(filter(rules, &c, &good, err));
         b->suite->skipped += !good;
         if (good) {
-            AT_TRY(keep(b->suite, &c, plan, &fresh, err));
+            AT_TRY(keep(b, &c, plan, &fresh, err));
         }
     }
     return AT_OK;
@@ -265,7 +267,7 @@ static at_status draw_one(at_suite_builder *b, const at_space *space, const at_s
         }
         AT_TRY(filter(rules, &c, &good, err));
         if (good) {
-            AT_TRY(keep(b->suite, &c, plan, found, err));
+            AT_TRY(keep(b, &c, plan, found, err));
         }
     }
     return AT_OK;
@@ -299,11 +301,16 @@ at_status at_suite_add_space(at_suite_builder *b, const at_space *space,
                                                 : add_product(b, space, rules, plan, err);
 }
 
-at_status at_suite_open(at_suite **out, const char *corpus, const char *const *words,
-                        size_t word_count, const at_suite_rewrite *rewrite, at_error *err)
+at_status at_suite_open_within(at_suite **out, const char *corpus, const char *const *words,
+                               size_t word_count, const at_suite_rewrite *rewrite,
+                               uint64_t combinations, uint64_t cases, at_error *err)
 {
     static const at_suite_plan plain;
-    at_suite_builder b = {calloc(1, sizeof(at_suite)), corpus, rewrite, false};
+    at_suite_builder b = {.suite = calloc(1, sizeof(at_suite)),
+                          .corpus = corpus,
+                          .rewrite = rewrite,
+                          .combinations = combinations,
+                          .cases = cases};
     at_status status = AT_OK;
     *out = NULL;
     if (b.suite == NULL) {
@@ -318,4 +325,11 @@ at_status at_suite_open(at_suite **out, const char *corpus, const char *const *w
     }
     *out = b.suite;
     return AT_OK;
+}
+
+at_status at_suite_open(at_suite **out, const char *corpus, const char *const *words,
+                        size_t word_count, const at_suite_rewrite *rewrite, at_error *err)
+{
+    return at_suite_open_within(out, corpus, words, word_count, rewrite, AT_SUITE_COMBINATIONS_MAX,
+                                AT_SUITE_CASES_MAX, err);
 }

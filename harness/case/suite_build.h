@@ -9,7 +9,12 @@
 extern "C" {
 #endif
 
-enum { AT_SUITE_CASES_MAX = 1000000, AT_SUITE_DEPTH_MAX = 16, AT_PATH_TEXT = 4096 };
+enum {
+    AT_SUITE_CASES_MAX = 1000000,
+    AT_SUITE_COMBINATIONS_MAX = 1 << 24, /* of one product, before "skip" */
+    AT_SUITE_DEPTH_MAX = 16,
+    AT_PATH_TEXT = 4096
+};
 
 /* A file that is being read, and the one that named it: cycles show as a path that comes twice. */
 typedef struct at_suite_file {
@@ -22,6 +27,7 @@ typedef struct at_suite_builder {
     at_suite *suite;
     const char *corpus;
     const at_suite_rewrite *rewrite; /* may be NULL */
+    uint64_t combinations, cases;    /* limits, at most the maxima above */
     bool placed;                     /* the error names the innermost file already */
 } at_suite_builder;
 
@@ -37,6 +43,11 @@ typedef struct at_suite_rules {
     bool skip_contradictions;
     at_suite_sample sample;
 } at_suite_rules;
+
+/* at_suite_open with smaller limits. */
+at_status at_suite_open_within(at_suite **out, const char *corpus, const char *const *words,
+                               size_t word_count, const at_suite_rewrite *rewrite,
+                               uint64_t combinations, uint64_t cases, at_error *err) AT_MUST_CHECK;
 
 /* A copy of the plan that lives as long as the suite. */
 at_status at_suite_keep_plan(const at_suite_plan **out, at_suite *suite, const at_suite_plan *plan,

@@ -58,23 +58,46 @@ static void strip(char *line)
     memmove(line, line + lead, n - lead + 1);
 }
 
+/* The next line without its end; *length is room - 1 when it is longer, SIZE_MAX after a NUL byte.
+ */
+static bool next_line(FILE *stream, char *line, size_t room, size_t *length)
+{
+    size_t n = 0;
+    int c = getc(stream);
+    if (c == EOF) {
+        return false;
+    }
+    for (; c != EOF && c != '\n' && c != '\0' && n < room - 1; c = getc(stream)) {
+        line[n++] = (char)c;
+    }
+    line[n] = '\0';
+    *length = c == '\0' ? SIZE_MAX : n;
+    return true;
+}
+
+static at_status add_line(at_suite_builder *b, char *line, const at_suite_file *file,
+                          const at_suite_plan *plan, at_error *err)
+{
+    strip(line);
+    if (line[0] == '\0') {
+        return AT_OK;
+    }
+    return strpbrk(line, " \t") != NULL
+               ? at_fail(err, AT_INVALID, "one word a line, \"%.60s\" is more", line)
+               : at_suite_add_word(b, line, file, plan, err);
+}
+
 static at_status read_lines(at_suite_builder *b, FILE *stream, const at_suite_file *file,
                             const at_suite_plan *plan, at_error *err)
 {
     char line[2 * AT_CASE_TEXT_MAX];
-    for (int number = 1; fgets(line, sizeof line, stream) != NULL; number++) {
-        if (strlen(line) == sizeof line - 1) {
-            return at_fail(err, AT_INVALID, "%s:%d: longer than %zu characters", file->path, number,
-                           sizeof line - 2);
-        }
-        strip(line);
-        if (line[0] == '\0') {
-            continue;
-        }
+    size_t length = 0;
+    for (int number = 1; next_line(stream, line, sizeof line, &length); number++) {
         at_status status =
-            strpbrk(line, " \t") != NULL
-                ? at_fail(err, AT_INVALID, "one word a line, \"%.60s\" is more", line)
-                : at_suite_add_word(b, line, file, plan, err);
+            length == SIZE_MAX ? at_fail(err, AT_INVALID, "a NUL byte, lists are text")
+            : length == sizeof line - 1
+                ? at_fail(err, AT_INVALID, "longer than %zu characters", sizeof line - 2)
+                : add_line(b, line, file, plan, err);
         if (status != AT_OK && !b->placed) {
             b->placed = true;
             return at_fail_in(err, status, "%s:%d", file->path, number);

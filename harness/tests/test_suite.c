@@ -175,6 +175,7 @@ static void test_lists(void)
     line[sizeof line - 1] = '\0';
     (void)write_file("outer", line);
     refuses(word, "outer:1: longer than");
+    refuses("@/dev/zero", "/dev/zero:1: a NUL byte, lists are text");
     (void)write_file("suites/self.json", "{\"include\":[\"self\"]}");
     refuses("self", "names itself");
     (void)write_file("suites/a.json", "{\"include\":[\"b\"]}");
