@@ -154,16 +154,18 @@ typedef enum at_field_kind {
 
 typedef struct at_field {
     const char *key;
-    size_t offset;
+    size_t key_length, offset;
     at_field_kind kind;
-    int64_t min, max; /* INT: numbers accepted; LIST: item range */
+    int64_t min, max; /* INT: numbers accepted; ENUM, SET: values; LIST: item range */
     double real_min, real_max;
     bool max_open;            /* REAL: real_max itself is not accepted */
     int64_t init;             /* default of INT, ENUM, SET, U64 */
     double real_init;         /* default of REAL */
     const char *same_as;      /* key whose value is the default, or NULL */
+    size_t same_offset;       /* its offset */
     const char *const *names; /* NULL-terminated, or NULL */
-    const char *accepts;      /* for error sentences and docs: "an integer 1..65536" */
+    int64_t name_count;
+    const char *accepts; /* for error sentences and docs: "an integer 1..65536" */
     const char *doc;
 } at_field;
 

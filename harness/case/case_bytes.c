@@ -52,18 +52,10 @@ static uint64_t take(byte_source *in, size_t n)
     return value;
 }
 
-static int64_t name_count(const at_field *f)
-{
-    int64_t n = 0;
-    for (; f->names != NULL && f->names[n] != NULL; n++) {
-    }
-    return n;
-}
-
 /* Index into the row's values: names first, then the numbers from min up. */
 static int64_t int_value(const at_field *f, const byte_rule *rule, uint64_t index)
 {
-    int64_t names = name_count(f), most = rule->most > 0 ? rule->most : f->max;
+    int64_t names = f->name_count, most = rule->most > 0 ? rule->most : f->max;
     int64_t i = (int64_t)(index % (uint64_t)(names + most - f->min + 1));
     return i < names ? -1 - i : f->min + i - names;
 }
@@ -79,9 +71,8 @@ static void decode_list(at_case *c, const at_field *f, byte_source *in)
 
 static void decode_row(at_case *c, const at_field *f, const byte_rule *rule, byte_source *in)
 {
-    const at_field *other = at_case_same_as(f);
-    if (other != NULL && (take(in, 1) & 1) == 0) {
-        at_case_set(c, f, at_case_get(c, other));
+    if (f->same_as != NULL && (take(in, 1) & 1) == 0) {
+        at_case_set(c, f, at_field_init(c, f));
         return;
     }
     uint64_t gate = rule->rare ? take(in, 1) : 3;
@@ -94,9 +85,9 @@ static void decode_row(at_case *c, const at_field *f, const byte_rule *rule, byt
     } else if (f->kind == AT_FIELD_INT) {
         at_case_set(c, f, int_value(f, rule, take(in, 2)));
     } else if (f->kind == AT_FIELD_ENUM) {
-        at_case_set(c, f, (int64_t)(take(in, 1) % (uint64_t)name_count(f)));
+        at_case_set(c, f, (int64_t)(take(in, 1) % (uint64_t)f->name_count));
     } else if (f->kind == AT_FIELD_SET) {
-        at_case_set(c, f, 1 + (int64_t)(take(in, 1) % ((UINT64_C(1) << name_count(f)) - 1)));
+        at_case_set(c, f, 1 + (int64_t)(take(in, 1) % ((UINT64_C(1) << f->name_count) - 1)));
     } else {
         at_case_set(c, f, (int64_t)take(in, 8));
     }

@@ -167,16 +167,6 @@ at_status at_field_parse(at_case *c, const at_field *f, const char *value, size_
     return AT_OK;
 }
 
-static bool enum_in_range(int64_t value, const char *const *names)
-{
-    for (int64_t i = 0; names[i] != NULL; i++) {
-        if (i == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool list_in_range(const at_len_list *list, const at_field *f)
 {
     for (int32_t i = 0; i < list->n && list->n <= AT_LEN_LIST_MAX; i++) {
@@ -196,19 +186,9 @@ bool at_case_in_range(const at_case *c, const at_field *f)
     if (f->kind == AT_FIELD_LIST) {
         return list_in_range(at_case_get_list(c, f), f);
     }
-    int64_t value = at_case_get(c, f);
-    if (f->kind == AT_FIELD_ENUM) {
-        return enum_in_range(value, f->names);
-    }
-    if (f->kind == AT_FIELD_SET) {
-        int64_t all = 0;
-        for (int i = 0; f->names[i] != NULL; i++) {
-            all |= INT64_C(1) << i;
-        }
-        return value > 0 && (value & ~all) == 0;
-    }
-    return f->kind == AT_FIELD_U64 || (value >= f->min && value <= f->max) ||
-           (value < 0 && f->names != NULL && enum_in_range(-1 - value, f->names));
+    int64_t value = at_field_int(c, f->offset);
+    int64_t least = f->kind == AT_FIELD_INT ? f->min - f->name_count : f->min;
+    return f->kind == AT_FIELD_U64 || (value >= least && value <= f->max);
 }
 
 /* The row of a key; the search starts at `from`, since keys mostly come in table order. */
@@ -216,8 +196,8 @@ static size_t find_row(size_t from, const char *key, size_t length)
 {
     for (size_t i = 0, row = from; i < at_case_field_count; i++, row++) {
         row = row < at_case_field_count ? row : 0;
-        const char *name = at_case_fields[row].key;
-        if (name[0] == key[0] && strncmp(name, key, length) == 0 && name[length] == '\0') {
+        const at_field *f = &at_case_fields[row];
+        if (f->key_length == length && memcmp(f->key, key, length) == 0) {
             return row;
         }
     }
@@ -248,11 +228,6 @@ at_status at_case_assign(at_case *c, uint64_t *given, const char *key, size_t ke
     return AT_OK;
 }
 
-const at_field *at_case_same_as(const at_field *f)
-{
-    return f->same_as != NULL ? at_case_field(f->same_as, strlen(f->same_as)) : NULL;
-}
-
 void at_case_resolve(at_case *c, uint64_t given)
 {
     for (size_t row = 0; row < at_case_field_count; row++) {
@@ -265,8 +240,7 @@ void at_case_resolve(at_case *c, uint64_t given)
         } else if (f->kind == AT_FIELD_LIST) {
             at_case_list(c, f)->n = 0;
         } else {
-            const at_field *other = at_case_same_as(f);
-            at_case_set(c, f, other != NULL ? at_case_get(c, other) : f->init);
+            at_case_set(c, f, at_field_init(c, f));
         }
     }
 }
@@ -376,12 +350,12 @@ char *at_field_print(const at_case *c, const at_field *f, char *end)
 {
     switch (f->kind) {
     case AT_FIELD_INT:
-        return put_int(end, at_case_get(c, f), f);
+        return put_int(end, at_field_int(c, f->offset), f);
     case AT_FIELD_ENUM:
-        return put_text(end, f->names[at_case_get(c, f)]);
+        return put_text(end, f->names[at_field_int(c, f->offset)]);
     case AT_FIELD_SET:
         for (int i = 0; f->names[i] != NULL; i++) {
-            end = (at_case_get(c, f) >> i & 1) != 0 ? put_text(end, f->names[i]) : end;
+            end = (at_field_int(c, f->offset) >> i & 1) != 0 ? put_text(end, f->names[i]) : end;
         }
         return end;
     case AT_FIELD_U64:
@@ -410,7 +384,8 @@ size_t at_case_print(const at_case *c, char text[AT_CASE_TEXT_MAX])
             continue;
         }
         end = end > text ? put_text(end, ":") : end;
-        end = put_text(put_text(end, f->key), "=");
+        memcpy(end, f->key, f->key_length);
+        end = put_text(end + f->key_length, "=");
         end = at_field_print(c, f, end);
     }
     end = end == text ? put_text(end, "b=1") : end;

@@ -2,26 +2,56 @@
 #ifndef AT_FIELD_H
 #define AT_FIELD_H
 
+#include <string.h>
+
 #include "harness/case/case.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The row that `f->same_as` names; NULL when there is none. */
-const at_field *at_case_same_as(const at_field *f);
+/* The member of a REAL or LIST row. */
+static inline double *at_case_real(at_case *c, const at_field *f)
+{
+    return (double *)(void *)((char *)c + f->offset);
+}
+static inline at_len_list *at_case_list(at_case *c, const at_field *f)
+{
+    return (at_len_list *)(void *)((char *)c + f->offset);
+}
+static inline double at_case_get_real(const at_case *c, const at_field *f)
+{
+    return *(const double *)(const void *)((const char *)c + f->offset);
+}
+static inline const at_len_list *at_case_get_list(const at_case *c, const at_field *f)
+{
+    return (const at_len_list *)(const void *)((const char *)c + f->offset);
+}
 
-/* The member itself; aborts when the row is of another kind. */
-double *at_case_real(at_case *c, const at_field *f);
-at_len_list *at_case_list(at_case *c, const at_field *f);
-double at_case_get_real(const at_case *c, const at_field *f);
-const at_len_list *at_case_get_list(const at_case *c, const at_field *f);
+/* The member at an offset of an INT, ENUM, SET or U64 row. */
+static inline int64_t at_field_int(const at_case *c, size_t offset)
+{
+    int64_t value = 0;
+    memcpy(&value, (const char *)c + offset, sizeof value);
+    return value;
+}
+
+/* Default of an INT, ENUM, SET or U64 row, given the members of the rows before it. */
+static inline int64_t at_field_init(const at_case *c, const at_field *f)
+{
+    return f->same_as != NULL ? at_field_int(c, f->same_offset) : f->init;
+}
+
+/* The member holds the row's default (of a same_as row: the other key's value). */
+static inline bool at_case_is_default(const at_case *c, const at_field *f)
+{
+    return f->kind == AT_FIELD_REAL   ? at_case_get_real(c, f) == f->real_init
+           : f->kind == AT_FIELD_LIST ? at_case_get_list(c, f)->n == 0
+                                      : at_field_int(c, f->offset) == at_field_init(c, f);
+}
 
 /* Equal members. */
 bool at_case_same(const at_case *a, const at_case *b, const at_field *f);
-
-/* The member holds the row's default (of a same_as row: the other key's value). */
-bool at_case_is_default(const at_case *c, const at_field *f);
 
 /* The member's value lies in the row's range. */
 bool at_case_in_range(const at_case *c, const at_field *f);

@@ -120,13 +120,20 @@ static void test_table(void)
         CHECK_TEXT(values[i].key, f->key);
         CHECK(at_case_field(f->key, strlen(f->key)) == f);
         CHECK(f->doc != NULL && f->accepts != NULL);
+        CHECK_INT(f->key_length, strlen(f->key));
+        CHECK(f->names == NULL || f->names[f->name_count] == NULL);
         if (f->same_as != NULL) {
             const at_field *other = at_case_field(f->same_as, strlen(f->same_as));
             CHECK(other != NULL && other < f); /* resolving goes down the table */
+            CHECK(other != NULL && f->same_offset == other->offset);
         }
         if (f->kind != AT_FIELD_REAL && f->kind != AT_FIELD_LIST) {
             at_case_set(&c, f, at_case_get(&c, f) + 1);
         }
+    }
+    for (int i = 0; i <= AT_DTYPE_COUNT; i++) {
+        const char *name = at_case_field("dtype", 5)->names[i];
+        CHECK(name == NULL ? at_dtype_names[i] == NULL : strcmp(name, at_dtype_names[i]) == 0);
     }
     CHECK_INT(c.batch, 2);
     CHECK_INT(c.arch, AT_ARCH_CPU);

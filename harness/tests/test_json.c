@@ -102,9 +102,44 @@ static void test_print(void)
     CHECK_TEXT(real, "nan");
 }
 
+/* The text is the first %.Ng that reads back, whichever way it is made. */
+static void same_real(double value)
+{
+    char text[AT_REAL_TEXT], want[AT_REAL_TEXT] = "";
+    for (int digits = 1; digits <= 17 && strtod(want, NULL) != value; digits++) {
+        (void)snprintf(want, sizeof want, "%.*g", digits, value);
+    }
+    size_t length = at_real_print(value, text);
+    CHECK_INT(length, strlen(text));
+    if (strchr(want, 'e') == NULL) {
+        CHECK_TEXT(text, want);
+    }
+    CHECK(strtod(text, NULL) == value);
+}
+
+static void test_reals(void)
+{
+    uint64_t state = 1;
+    for (int i = 0; i < 20000; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        double decimals[] = {10, 100, 1000, 1e4, 1e5, 1e6, 1e7};
+        double value = (double)(state >> 40) / decimals[i % 7];
+        same_real(value);
+        same_real(-value);
+        same_real(nextafter(value, 2 * value));
+        same_real(sqrt(value));
+        same_real(1 / (1 + value));
+    }
+    same_real(1e-4);
+    same_real(0.00012);
+    same_real(999999.999999);
+    same_real(0.1 + 0.2);
+}
+
 const at_test at_tests[] = {
     {"unit", "parse_errors", test_parse_errors},
     {"unit", "typed_members", test_typed_members},
     {"unit", "print", test_print},
+    {"unit", "reals", test_reals},
     {NULL, NULL, NULL},
 };
