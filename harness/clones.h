@@ -13,4 +13,11 @@
 #define AT_CLONES
 #endif
 
+/* Bodies of cloned loops: inlined into every clone, so that they are compiled for its level. */
+#if defined __GNUC__
+#define AT_INLINE static inline __attribute__((always_inline))
+#else
+#define AT_INLINE static inline
+#endif
+
 #endif

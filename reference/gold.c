@@ -1,5 +1,7 @@
 #include "reference/gold.h"
 
+#include <string.h>
+
 bool at_gold_makes(const at_case *c, at_tensor_id id)
 {
     bool backward = id == AT_DQ || id == AT_DK || id == AT_DV;
@@ -41,14 +43,17 @@ int64_t at_gold_total(const at_problem *p, at_tensor_id id)
     return at_gold_first(p, id, p->c.batch, 0);
 }
 
-at_status at_gold_take(void **out, at_arena *arena, int64_t count, size_t size, at_error *err)
+at_status at_gold_take(void *pointer, at_arena *arena, int64_t count, size_t size, at_error *err)
 {
     size_t bytes = 0;
+    void *data = NULL;
     if (__builtin_mul_overflow((size_t)count, size, &bytes)) {
         return at_fail(err, AT_NO_MEMORY, "the reference needs %lld items of %zu bytes at once",
                        (long long)count, size);
     }
-    return at_arena_scratch(out, arena, bytes, err);
+    AT_TRY(at_arena_scratch(&data, arena, bytes, err));
+    memcpy(pointer, &data, sizeof data);
+    return AT_OK;
 }
 
 at_status at_gold_open(at_gold_tensor *out, const at_problem *p, at_tensor_id id, int64_t rows,
@@ -56,20 +61,14 @@ at_status at_gold_open(at_gold_tensor *out, const at_problem *p, at_tensor_id id
 {
     int64_t dim = at_gold_dim(&p->c, id), n = rows * dim;
     *out = (at_gold_tensor){.rows = rows, .dim = dim, .total_rows = at_gold_total(p, id)};
-    void *data = NULL;
-    AT_TRY(at_gold_take(&data, arena, rows, sizeof out->row[0], err));
-    out->row = data;
-    AT_TRY(at_gold_take(&data, arena, n, sizeof(double), err));
-    out->ref = data;
+    AT_TRY(at_gold_take(&out->row, arena, rows, sizeof *out->row, err));
+    AT_TRY(at_gold_take(&out->ref, arena, n, sizeof *out->ref, err));
     if (!no_scale) {
-        AT_TRY(at_gold_take(&data, arena, n, sizeof(double), err));
-        out->bound = data;
-        AT_TRY(at_gold_take(&data, arena, n, sizeof(double), err));
-        out->sigma = data;
+        AT_TRY(at_gold_take(&out->bound, arena, n, sizeof *out->bound, err));
+        AT_TRY(at_gold_take(&out->sigma, arena, n, sizeof *out->sigma, err));
     }
     if (on_q_side(id)) {
-        AT_TRY(at_gold_take(&data, arena, rows, sizeof(bool), err));
-        out->dead = data;
+        AT_TRY(at_gold_take(&out->dead, arena, rows, sizeof *out->dead, err));
     }
     return AT_OK;
 }

@@ -30,8 +30,9 @@ at_status at_gold_open_all(at_gold *out, const at_problem *p, bool no_scale, at_
 /* Index of the first row of (b, h) in a complete tensor. */
 int64_t at_gold_first(const at_problem *p, at_tensor_id id, int64_t b, int64_t h);
 
-/* `count` zeroed items of `size` bytes, multiplied with a check. */
-at_status at_gold_take(void **out, at_arena *arena, int64_t count, size_t size,
+/* Sets the object pointer at `pointer` (a double **, ...) to `count` zeroed items of `size` bytes,
+ * multiplied with a check. */
+at_status at_gold_take(void *pointer, at_arena *arena, int64_t count, size_t size,
                        at_error *err) AT_MUST_CHECK;
 
 #endif

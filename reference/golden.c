@@ -29,42 +29,25 @@ typedef struct golden {
     at_noise_sum *dk_head, *dv_head; /* [len_kv dim] of the query head at hand */
 } golden;
 
-static at_status take_doubles(double **out, at_arena *arena, int64_t count, at_error *err)
-{
-    void *data = NULL;
-    AT_TRY(at_gold_take(&data, arena, count, sizeof **out, err));
-    *out = data;
-    return AT_OK;
-}
-
-static at_status take_sums(at_noise_sum **out, at_arena *arena, int64_t count, at_error *err)
-{
-    void *data = NULL;
-    AT_TRY(at_gold_take(&data, arena, count, sizeof **out, err));
-    *out = data;
-    return AT_OK;
-}
-
 static at_status open_buffers(golden *g, at_arena *arena, at_error *err)
 {
     const at_case *c = &g->p->c;
+    const size_t one = sizeof(double), sum = sizeof(at_noise_sum);
     int64_t dim = c->dim_qk > c->dim_v ? c->dim_qk : c->dim_v;
     int64_t n_k = c->len_kv * c->dim_qk, n_v = c->len_kv * c->dim_v;
-    void *data = NULL;
-    AT_TRY(at_gold_take(&data, arena, c->len_kv, sizeof(pair), err));
-    g->pairs = data;
-    AT_TRY(take_doubles(&g->q, arena, dim, err));
-    AT_TRY(take_doubles(&g->dout, arena, dim, err));
-    AT_TRY(take_doubles(&g->o, arena, dim, err));
-    AT_TRY(take_doubles(&g->mass, arena, dim, err));
-    AT_TRY(take_doubles(&g->k, arena, n_k, err));
-    AT_TRY(take_doubles(&g->v, arena, n_v, err));
-    AT_TRY(take_doubles(&g->seen, arena, c->len_kv, err));
-    AT_TRY(take_sums(&g->sum, arena, dim, err));
-    AT_TRY(take_sums(&g->dk, arena, c->heads_kv * n_k, err));
-    AT_TRY(take_sums(&g->dv, arena, c->heads_v * n_v, err));
-    AT_TRY(take_sums(&g->dk_head, arena, n_k, err));
-    return take_sums(&g->dv_head, arena, n_v, err);
+    AT_TRY(at_gold_take(&g->pairs, arena, c->len_kv, sizeof(pair), err));
+    AT_TRY(at_gold_take(&g->q, arena, dim, one, err));
+    AT_TRY(at_gold_take(&g->dout, arena, dim, one, err));
+    AT_TRY(at_gold_take(&g->o, arena, dim, one, err));
+    AT_TRY(at_gold_take(&g->mass, arena, dim, one, err));
+    AT_TRY(at_gold_take(&g->k, arena, n_k, one, err));
+    AT_TRY(at_gold_take(&g->v, arena, n_v, one, err));
+    AT_TRY(at_gold_take(&g->seen, arena, c->len_kv, one, err));
+    AT_TRY(at_gold_take(&g->sum, arena, dim, sum, err));
+    AT_TRY(at_gold_take(&g->dk, arena, c->heads_kv * n_k, sum, err));
+    AT_TRY(at_gold_take(&g->dv, arena, c->heads_v * n_v, sum, err));
+    AT_TRY(at_gold_take(&g->dk_head, arena, n_k, sum, err));
+    return at_gold_take(&g->dv_head, arena, n_v, sum, err);
 }
 
 static void put(at_gold_tensor *t, int64_t row, int64_t d, const at_noise_sum *sum, double u,

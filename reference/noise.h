@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "harness/clones.h"
 #include "reference/reference.h"
 
 /* Every constant of the model. x stands for the value that is rounded, "units" for u |x|. */
@@ -22,17 +23,21 @@
 #define AT_NOISE_EXP 3.0               /* roundings of an f32 exp: reduction, polynomial, scaling */
 #define AT_NOISE_CHAIN_TOTAL (1.0 / 9) /* n f32 additions to a total T: sum of (k T / n)^2 / 3 */
 #define AT_NOISE_CHAIN_SQUARES                                                                     \
-    (1.0 / 6)            /* ... of signed terms: partial sums k Q / n, n Q / 2 / 3 */
-#define AT_NOISE_FEW 6.0 /* sigmas beside the sum A of the largest possible rounding of each term  \
-                          */
+    (1.0 / 6) /* ... of signed terms: partial sums k Q / n, n Q / 2 / 3 */
+#define AT_NOISE_FEW                                                                               \
+    6.0 /* sigmas beside the sum A of the largest possible rounding of each term                   \
+         */
 #define AT_NOISE_MANY                                                                              \
     7.5 /* sigmas when the roundings of P and dS are random too: without this arm a                \
            lost tile passes among 16k keys */
-#define AT_NOISE_FINAL 1.01  /* units of the last rounding: it acts on a value that is off already \
+#define AT_NOISE_FINAL                                                                             \
+    1.01                     /* units of the last rounding: it acts on a value that is off already \
                               */
 #define AT_NOISE_SAFETY 1.05 /* on everything: products of two errors are left out of the model */
-#define AT_NOISE_STEP32 0x1p-150 /* half of f32's subnormal step: what a vanishing product loses   \
-                                  */
+#define AT_NOISE_LARGEST 8.0 /* score noise beyond which P is anything: keeps squares in range */
+#define AT_NOISE_STEP32                                                                            \
+    0x1p-150 /* half of f32's subnormal step: what a vanishing product loses                       \
+              */
 
 /* What the model needs to know of a case and a numeric class, worked out once. */
 typedef struct at_noise {
@@ -69,19 +74,19 @@ typedef struct at_noise_sum {
 
 void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric);
 
-static inline double at_noise_square(double x)
+AT_INLINE double at_noise_square(double x)
 {
     return x * x;
 }
 
 /* Score after the cap. */
-static inline double at_noise_cap(const at_noise *m, double raw)
+AT_INLINE double at_noise_cap(const at_noise *m, double raw)
 {
     return m->cap > 0 ? m->cap * tanh(raw * m->inv_cap) : raw;
 }
 
 /* Slope of the cap where it gives s; 1 without a cap. */
-static inline double at_noise_slope(const at_noise *m, double s)
+AT_INLINE double at_noise_slope(const at_noise *m, double s)
 {
     double t = s * m->inv_cap;
     return (1 - t) * (1 + t);
@@ -89,8 +94,7 @@ static inline double at_noise_slope(const at_noise *m, double s)
 
 /* Standard deviation of the exponent of P. raw: scale q.k; s: after the cap; squares: scale^2 sum
  * (q k)^2. */
-static inline double at_noise_score(const at_noise *m, double raw, double s, double squares,
-                                    double lse)
+AT_INLINE double at_noise_score(const at_noise *m, double raw, double s, double squares, double lse)
 {
     double slope = at_noise_slope(m, s),
            stored = m->u_s * (slope * fabs(raw) + m->capped * fabs(s));
@@ -105,13 +109,14 @@ static inline double at_noise_score(const at_noise *m, double raw, double s, dou
 }
 
 /* Relative deviation of exp(x) for a deviation of x: exp(x) - 1 to third order. */
-static inline double at_noise_exp(double x)
+AT_INLINE double at_noise_exp(double x)
 {
+    x = x < AT_NOISE_LARGEST ? x : AT_NOISE_LARGEST;
     return x * (1 + x * (0.5 + x * (1.0 / 6)));
 }
 
 /* Standard deviation of dP - D apart from that of D. squares: sum (dO v)^2. */
-static inline double at_noise_dp(const at_noise *m, double dp, double squares, double d)
+AT_INLINE double at_noise_dp(const at_noise *m, double dp, double squares, double d)
 {
     double stored = m->u_s * fabs(dp) + m->dp_floor;
     if (m->chain) {
@@ -123,9 +128,10 @@ static inline double at_noise_dp(const at_noise *m, double dp, double squares, d
 }
 
 /* Largest rounding of a value x of P or dS at the matrix multiply. */
-static inline double at_noise_rho(const at_noise *m, double x)
+AT_INLINE double at_noise_rho(const at_noise *m, double x)
 {
-    return fmax(m->u_p * fabs(x), m->sub);
+    double rounding = m->u_p * fabs(x);
+    return rounding > m->sub ? rounding : m->sub;
 }
 
 /* Coefficients of one probability p in a sum of p y: a of |y|, c of y^2 (roundings; n additions in
@@ -133,7 +139,7 @@ static inline double at_noise_rho(const at_noise *m, double x)
 typedef struct at_noise_p {
     double a, c, w;
 } at_noise_p;
-static inline at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double n)
+AT_INLINE at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double n)
 {
     double rho = at_noise_rho(m, p);
     at_noise_p out = {
@@ -150,8 +156,8 @@ static inline at_noise_p at_noise_of_p(const at_noise *m, double p, double x, do
 typedef struct at_noise_ds {
     double ds, a, c;
 } at_noise_ds;
-static inline at_noise_ds at_noise_of_ds(const at_noise *m, double p, double s, double x, double dp,
-                                         double d, double dp_dev, double n)
+AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, double p, double s, double x, double dp,
+                                     double d, double dp_dev, double n)
 {
     double slope = at_noise_slope(m, s), t = fabs(s) * m->inv_cap, g = dp - d;
     double ds = slope * p * g, rho = at_noise_rho(m, ds);
@@ -168,7 +174,7 @@ static inline at_noise_ds at_noise_of_ds(const at_noise *m, double p, double s, 
 }
 
 /* The variances of a row that its sums decide. sum_pp: sum p^2. */
-static inline void at_noise_row(at_row *row, double sum_pp)
+AT_INLINE void at_noise_row(at_row *row, double sum_pp)
 {
     double e2 = at_noise_square(AT_NOISE_E), n = row->keys;
     row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * sum_pp);
@@ -189,7 +195,7 @@ void at_noise_lse(const at_noise *m, const at_row *row, double linear, double sq
 
 /* Variance that every sum of n terms has in common: the chain to its total, products below f32's
  * range (of size `unit` beside 1), and for f32 the last two roundings. */
-static inline double at_noise_total_var(const at_noise *m, double n, double ref, double unit)
+AT_INLINE double at_noise_total_var(const at_noise *m, double n, double ref, double unit)
 {
     double total = AT_NOISE_CHAIN_TOTAL * n + (m->chain ? 2 * AT_NOISE_ELEMENT : 0);
     return at_noise_square(AT_NOISE_E * ref) * total +
@@ -197,8 +203,8 @@ static inline double at_noise_total_var(const at_noise *m, double n, double ref,
 }
 
 /* Bound and sigma of an output element of roundoff u and half subnormal step `half`. */
-static inline void at_noise_finish(const at_noise_sum *sum, double u, double half, double *bound,
-                                   double *sigma)
+AT_INLINE void at_noise_finish(const at_noise_sum *sum, double u, double half, double *bound,
+                               double *sigma)
 {
     double r = fabs(sum->ref), dev = sqrt(sum->c);
     double few = sum->a + AT_NOISE_FEW * dev, many = AT_NOISE_MANY * dev;

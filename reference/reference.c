@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "reference/fast.h"
 #include "reference/golden.h"
 
 /* A key whose features the reference does not have yet: the values that it accepts, as a range. */
@@ -74,5 +75,6 @@ at_status at_reference_run(at_gold *out, const at_problem *p, const at_reference
     char code[48];
     *out = (at_gold){0};
     AT_TRY(at_reference_supports(&p->c, code, err));
-    return at_golden_run(out, p, options, arena, err);
+    return options->path == AT_REFERENCE_GOLDEN ? at_golden_run(out, p, options, arena, err)
+                                                : at_fast_run(out, p, options, arena, err);
 }

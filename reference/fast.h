@@ -1,0 +1,85 @@
+/* The fast path: the same answer as the golden one within fp64 rounding, in blocks of rows and keys
+ * multiplied by OpenBLAS, on all threads. Internal to reference/fast*.c. */
+#ifndef AT_FAST_H
+#define AT_FAST_H
+
+#include "reference/noise.h"
+
+/* Block sizes. A block of score rows keeps its raw scores over all the keys it sees, which limits
+ * its rows where keys are many. */
+enum {
+    AT_FAST_ROWS = 128, /* score rows a block of the row pass, query rows a tile of the key pass */
+    AT_FAST_ROWS_LEAST = 16, /* ... however many keys there are */
+    AT_FAST_KEYS = 256,      /* keys a chunk of the row pass */
+    AT_FAST_COLUMNS = 128,   /* keys a block of the key pass */
+    AT_FAST_SCORES = 1 << 21 /* raw scores a block may keep */
+};
+
+/* Heads that share gradients: the least set of query heads whose K heads and V heads nobody else
+ * uses. keys: those wanted, in order, or NULL for all. first_dk, first_dv: gold row of the first
+ * key of the unit's first head; each further head stands `n_keys` rows later. */
+typedef struct at_fast_unit {
+    int64_t b, head; /* first query head */
+    int64_t n_keys;
+    const int64_t *keys;
+    int64_t first_dk, first_dv;
+} at_fast_unit;
+
+typedef struct at_fast_span {
+    int64_t first, last;
+} at_fast_span;
+
+/* One block of work of the row pass: consecutive entries of a row list, all of one sequence and
+ * with one K head and one V head. gold: index of the first of them in the q-side gold tensors, -1
+ * when only LSE and D are wanted. low..high: keys that any of them sees (empty: low > high). */
+typedef struct at_fast_block {
+    int64_t (*row)[3];
+    int64_t n, gold, low, high;
+} at_fast_block;
+
+typedef struct at_fast {
+    const at_problem *p;
+    at_gold *gold;
+    at_noise m;
+    bool scale, train;           /* error scale wanted; gradients wanted */
+    int64_t group_k, group_v;    /* query heads a K head, a V head */
+    int64_t unit_heads;          /* query heads a unit: least common multiple of the groups */
+    int64_t *first_q, *first_kv; /* [batch] tokens of the sequences before */
+    at_fast_span *span;          /* [sum len_q] keys that each row sees */
+    double *seen;                /* [sum len_kv] rows of the sequence that see each key */
+    at_row *rows;                /* [live q rows] in [b h s] order */
+    at_fast_unit *units;         /* for the key pass */
+    int64_t n_units;
+} at_fast;
+
+/* Fills the context: spans, counts, room for the rows. */
+at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
+                       const at_reference_options *options, at_arena *arena,
+                       at_error *err) AT_MUST_CHECK;
+
+/* The row pass over a row list in [b h s] order: LSE and D of every row, and O, LSE, dQ with their
+ * scale into the gold tensors when `wanted` is set (the list is theirs). */
+at_status at_fast_rows(at_fast *f, int64_t (*list)[3], int64_t n, bool wanted, at_arena *arena,
+                       at_error *err) AT_MUST_CHECK;
+
+/* The key pass: dK and dV of the units' keys. The rows that see them have been through the row
+ * pass. */
+at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err) AT_MUST_CHECK;
+
+/* Index in `rows` of row i of (b, h). */
+static inline int64_t at_fast_row_index(const at_fast *f, int64_t b, int64_t h, int64_t i)
+{
+    return f->first_q[b] * f->p->c.heads_q + h * f->p->len_q[b] + i;
+}
+
+/* The whole answer, complete. */
+at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
+                      at_arena *arena, at_error *err) AT_MUST_CHECK;
+
+/* Threads worth starting for n pieces of work. */
+int at_fast_threads(int64_t n);
+
+/* OpenBLAS runs in the calling thread from here on; the passes bring their own threads. */
+void at_fast_single_blas(void);
+
+#endif
