@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kernels/kernels.h"
+#include "kernels/mutants/mutants.h"
 
 enum { BACKENDS_MAX = 512 };
 
@@ -26,6 +27,10 @@ static void list_built_in(void)
             AT_ASSERT(count < BACKENDS_MAX);
             all[count++] = *b;
         }
+    }
+    for (size_t i = 0; i < at_mutant_count(); i++) {
+        AT_ASSERT(count < BACKENDS_MAX);
+        all[count++] = at_mutant_at(i);
     }
 }
 
