@@ -72,6 +72,7 @@ AT_API void at_json_put_text(at_json *object, const char *key, const char *text)
 AT_API void at_json_put_number(at_json *object, const char *key, double value);
 AT_API void at_json_put_integer(at_json *object, const char *key, int64_t value);
 AT_API void at_json_put_bool(at_json *object, const char *key, bool value);
+AT_API void at_json_put_null(at_json *object, const char *key);
 AT_API void at_json_add(at_json *array, at_json *value);
 AT_API void at_json_add_text(at_json *array, const char *text);
 AT_API void at_json_add_number(at_json *array, double value);

@@ -13,8 +13,8 @@ enum {
 
 typedef struct at_command {
     const char *name;
-    const char *arguments; /* "SUITE|CASE..." */
-    const char *doc;       /* one line */
+    const char *arguments;             /* "SUITE|CASE..." */
+    const char *doc;                   /* one line */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns an exit code */
 } at_command;
 
@@ -28,6 +28,7 @@ extern const char *at_program;
 
 int cmd_list(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_select(int argc, char **argv);
 
 /* Prints "attest: sentence" (and the hint to --help) on stderr; returns AT_EXIT_USAGE. */
 int at_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -11,6 +11,7 @@ const at_command at_commands[] = {
     {"list", "SUITE|CASE...", "print cases, run nothing", cmd_list},
     {"explain", "ID|STATUS|KEY|CASE|fields", "say what a name means", cmd_explain},
     {"worker", "", NULL, cmd_worker},
+    {"select", "CASE... --selector NAME", "who would serve it, and why the others not", cmd_select},
     {NULL, NULL, NULL, NULL},
 };
 const char *at_program = "attest";

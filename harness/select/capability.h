@@ -17,6 +17,7 @@ typedef enum at_outcome {
     AT_OUTCOME_REFUSES,
     AT_OUTCOME_WRONG
 } at_outcome;
+AT_API extern const char *const at_outcome_names[]; /* "unknown" "runs" "refuses" "wrong" */
 
 /* The first entry that matches; text is borrowed from the set. outcome UNKNOWN: no entry matches
  * and the other members are NULL. */
@@ -29,15 +30,30 @@ typedef struct at_capability {
     const char *source;
 } at_capability;
 
+/* A file that cannot be used is AT_INVALID with one sentence that names file, rule and column. */
 AT_API at_status at_capabilities_open(at_capabilities **out, const char *corpus, const char *name,
                                       at_error *err) AT_MUST_CHECK;
-AT_API void at_capabilities_close(at_capabilities *set);             /* NULL is legal */
-AT_API const char *at_capabilities_arch(const at_capabilities *set); /* "sm90" */
+AT_API void at_capabilities_close(at_capabilities *set);                /* NULL is legal */
+AT_API const char *at_capabilities_name(const at_capabilities *set);    /* "fa3-2025-02" */
+AT_API const char *at_capabilities_arch(const at_capabilities *set);    /* "sm90" */
+AT_API const char *at_capabilities_package(const at_capabilities *set); /* "flash-attn-3 ..." */
+AT_API const char *at_capabilities_doc(const at_capabilities *set);
 
 /* What the build does with the case at that step (forward or backward). The set's own arch stands
- * for arch=any. */
+ * for arch=any. AT_INVALID when a rule cannot be evaluated. */
 AT_API at_status at_capability_find(at_capability *out, const at_capabilities *set,
                                     const at_case *c, at_step step, at_error *err) AT_MUST_CHECK;
+
+/* The same in numbers: the index of the entry, -1 for none. `arch`: at_arch in force, any: the
+ * set's. */
+AT_API at_status at_capability_find_fast(int *out, const at_capabilities *set, const at_case *c,
+                                         at_step step, int64_t arch, at_error *err) AT_MUST_CHECK;
+AT_API at_capability at_capability_at(const at_capabilities *set, int entry); /* -1: UNKNOWN */
+AT_API uint64_t at_capability_keys(const at_capabilities *set, int entry); /* case keys it reads */
+
+/* AT_OK when the corpus holds the set. */
+AT_API at_status at_capabilities_exist(const char *corpus, const char *name,
+                                       at_error *err) AT_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,7 @@ typedef struct at_expr_name {
     int64_t value;            /* constant BOOL INT NAME */
     const char *const *names; /* NAME: spellings, NULL-terminated */
     at_release release;       /* RELEASE */
+    uint64_t keys;            /* case keys that whoever reads it reads, as in at_expr_keys */
 } at_expr_name;
 
 /* Borrowed while compiling; spellings must outlive the expressions made with them. */
@@ -82,8 +83,9 @@ AT_API bool at_expr_constant(const at_expr *e, int64_t *value, at_release *relea
 AT_API uint64_t at_expr_keys(const at_expr *e);
 AT_API uint64_t at_expr_slots(const at_expr *e);
 
-/* A name that scopes may use: a word of letters, digits, '_' and inner '.', no case key, no word of
- * the language. */
+/* A word of letters, digits, '_' and inner '.', at most 60, that does not start with a digit. */
+AT_API bool at_expr_is_word(const char *name);
+/* A word that scopes may use as a name: no case key, no word of the language. */
 AT_API bool at_expr_name_usable(const char *name);
 
 /* Number of an arch: sm90 -> 90; 0 for any and cpu. */

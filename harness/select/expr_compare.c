@@ -241,7 +241,7 @@ static at_status read_element(at_parser *p, at_operand *a, at_operand *element)
     AT_TRY(reconcile(p, a, element, element->token.column));
     if (!element->constant || element->kind == AT_EXPR_REAL) {
         return at_parser_fail(p, element->token.column,
-                              "a set holds constants: integers, names or releases, not %s",
+                              "a set holds constants: integers, names or versions, not %s",
                               element->constant ? "real numbers" : at_operand_text(element, is));
     }
     at_parser_drop(p, element);

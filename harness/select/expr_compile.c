@@ -109,7 +109,7 @@ const char *at_operand_text(const at_operand *o, char text[96])
 {
     static const char *const kinds[] = {"a condition",   "an integer",
                                         "a real number", "one of a list of names",
-                                        "a release",     "anything"};
+                                        "a version",     "anything"};
     int length = o->token.length > 40 ? 40 : o->token.length;
     if (o->kind == AT_KIND_WORD) {
         (void)snprintf(text, 96, "the unknown name \"%.*s\"", length, o->token.text);

@@ -13,13 +13,18 @@ static bool is_word(const at_token *t, const char *word)
            strncmp(t->text, word, t->length) == 0;
 }
 
-bool at_expr_name_usable(const char *name)
+bool at_expr_is_word(const char *name)
 {
     at_token t;
     uint16_t next = 0;
     size_t length = strlen(name);
-    if (length == 0 || length > 60 || at_token_read(&t, name, 0, &next, NULL) != AT_OK ||
-        t.kind != AT_TOKEN_WORD || t.length != length || strncmp(name, "on.", 3) == 0) {
+    return length > 0 && length <= 60 && at_token_read(&t, name, 0, &next, NULL) == AT_OK &&
+           t.kind == AT_TOKEN_WORD && t.length == length;
+}
+
+bool at_expr_name_usable(const char *name)
+{
+    if (!at_expr_is_word(name) || strncmp(name, "on.", 3) == 0) {
         return false;
     }
     for (int i = 0; words[i] != NULL; i++) {
@@ -27,7 +32,7 @@ bool at_expr_name_usable(const char *name)
             return false;
         }
     }
-    return at_case_field(name, length) == NULL;
+    return at_case_field(name, strlen(name)) == NULL;
 }
 
 static void push(at_parser *p, at_operand *out, int kind, int64_t value)
@@ -75,6 +80,7 @@ static void load_name(at_parser *p, at_operand *out, const at_expr_name *n)
 {
     out->names = n->type == AT_EXPR_NAME ? n->names : NULL;
     out->release = n->release;
+    p->e->keys |= n->keys;
     if (n->slot < 0 || n->type == AT_EXPR_RELEASE) {
         push(p, out, n->type, n->type == AT_EXPR_RELEASE ? 0 : n->value);
         return;
@@ -161,7 +167,7 @@ static at_status parse_has(at_parser *p, at_operand *out)
     char is[96];
     at_operand o = {.token = p->token, .start = p->e->count, .stack = p->stack};
     if (o.token.kind != AT_TOKEN_WORD) {
-        return at_parser_fail(p, o.token.column, "has() asks for the name of a release or a list");
+        return at_parser_fail(p, o.token.column, "has() asks for the name of a version or a list");
     }
     AT_TRY(at_parser_advance(p));
     AT_TRY(load_word(p, &o, NULL));
@@ -169,7 +175,7 @@ static at_status parse_has(at_parser *p, at_operand *out)
     if (o.kind == AT_EXPR_RELEASE) {
         at_parser_replace(p, out, o.release.count > 0);
     } else if (o.kind != AT_KIND_LIST) {
-        return at_parser_fail(p, o.token.column, "has() asks for a release or a list, not %s",
+        return at_parser_fail(p, o.token.column, "has() asks for a version or a list, not %s",
                               at_operand_text(&o, is));
     }
     return at_parser_expect(p, ")");

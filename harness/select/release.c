@@ -17,7 +17,7 @@ static const stage stages[] = {{"alpha", -3}, {"beta", -2}, {"dev", -4}, {"post"
 static at_status refuse(const char *text, size_t length, at_error *err)
 {
     return at_fail(err, AT_INVALID,
-                   "\"%.*s\" is no release; accepted are numbers such as 2.8.3, 4.0.0b11 or "
+                   "\"%.*s\" is no version; accepted are numbers such as 2.8.3, 4.0.0b11 or "
                    "2025-02, and none",
                    (int)(length > 60 ? 60 : length), text);
 }

@@ -24,20 +24,52 @@ typedef struct at_selection {
     at_refusal refused[AT_SELECTION_MAX]; /* the first rule that refused each */
 } at_selection;
 
+/* The same in numbers, for loops over many cases. */
+typedef struct at_decision {
+    uint32_t admitted;              /* bit i: backend i */
+    int winner;                     /* -1: nothing is left */
+    int16_t rule[AT_SELECTION_MAX]; /* by backend: the first rule that refused it, -1 if admitted */
+} at_decision;
+
 /* CORPUS/selectors/NAME.json with its environment resolved: unknown env keys and bad values are
- * AT_INVALID. `env` may be NULL. */
+ * AT_INVALID. `env` may be NULL. A file that cannot be used is AT_INVALID with one sentence that
+ * names file, rule and column. */
 AT_API at_status at_selector_open(at_selector **out, const char *corpus, const char *name,
                                   const at_env *env, at_error *err) AT_MUST_CHECK;
 AT_API void at_selector_close(at_selector *s); /* NULL is legal */
 
 /* AT_INVALID when a rule cannot be evaluated (division by zero, ...): names file and rule id. The
- * case's arch (unless any) overrides the environment's. */
+ * case's arch (unless any) overrides the environment's; AT_INVALID if rules ask and neither is
+ * given. */
 AT_API at_status at_selector_decide(at_selection *out, const at_selector *s, const at_case *c,
                                     at_error *err) AT_MUST_CHECK;
+AT_API at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const at_case *c,
+                                         at_error *err) AT_MUST_CHECK;
 
-/* {"selector","case","winner","admitted":[..],"refused":[{backend,rule,why,source}],"env":{..}} */
+/* {"selector","case","winner","admitted":[..],"refused":[{backend,rule,why,source}],"env":{..}};
+ * the winner is null when nothing is left; env holds every key that the rule set declares, as text,
+ * sorted; its arch is the one in force. */
 AT_API at_json *at_selection_to_json(const at_selection *selection, const at_selector *s,
                                      const at_case *c);
+/* That "env" object, for any arch (at_arch) in force. */
+AT_API at_json *at_selector_env(const at_selector *s, int64_t arch);
+
+/* What it is made of. Indices are those of at_decision. */
+AT_API const char *at_selector_name(const at_selector *s);
+AT_API const char *at_selector_doc(const at_selector *s);
+AT_API int64_t at_selector_arch(const at_selector *s,
+                                const at_case *c); /* in force; c may be NULL */
+AT_API size_t at_selector_backends(const at_selector *s);
+AT_API const char *at_selector_backend(const at_selector *s, size_t i);
+/* Name of the capability set of the build that the environment names; NULL: none. */
+AT_API const char *at_selector_capabilities(const at_selector *s, size_t i);
+AT_API size_t at_selector_rules(const at_selector *s);
+AT_API at_refusal at_selector_rule(const at_selector *s, size_t rule); /* backend NULL */
+/* The rule says what the caller cannot ask or has switched off ("caller": true in the file). */
+AT_API bool at_selector_rule_is_callers(const at_selector *s, size_t rule);
+/* The rule about backend i that looks at most like the case keys given (bits as in at_expr_keys):
+ * the one that ought to have said no. -1: none looks at any of them. */
+AT_API int at_selector_rule_about(const at_selector *s, size_t i, uint64_t keys);
 
 #ifdef __cplusplus
 }

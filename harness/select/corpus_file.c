@@ -1,0 +1,48 @@
+/* Files of the corpus by name, with a sentence that lists what is there. */
+#include "harness/select/rules.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int is_json(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+    return n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0;
+}
+
+at_status at_corpus_missing(const char *corpus, const char *folder, const char *what,
+                            const char *name, at_error *err)
+{
+    char path[4096], list[320] = "";
+    struct dirent **entry = NULL;
+    size_t used = 0;
+    (void)snprintf(path, sizeof path, "%s/%s", corpus, folder);
+    int n = scandir(path, &entry, is_json, alphasort);
+    for (int i = 0; i < n; i++) {
+        int length = (int)strlen(entry[i]->d_name) - 5;
+        int k = used < sizeof list ? snprintf(list + used, sizeof list - used, "%s%.*s",
+                                              i ? ", " : "", length, entry[i]->d_name)
+                                   : 0;
+        used += k > 0 ? (size_t)k : 0;
+        free(entry[i]);
+    }
+    free(entry);
+    return at_fail(err, AT_INVALID, "no %s is called \"%.60s\"; %.60s/%s has %s", what, name,
+                   corpus, folder, n > 0 ? list : "none");
+}
+
+at_status at_corpus_file(char path[4096], const char *corpus, const char *folder, const char *what,
+                         const char *name, at_error *err)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    bool fine = name[0] != '\0' && name[0] != '.' && strspn(name, plain) == strlen(name) &&
+                strlen(name) < 64;
+    int n = fine ? snprintf(path, 4096, "%s/%s/%s.json", corpus, folder, name) : 0;
+    if (n <= 0 || n >= 4096 || access(path, F_OK) != 0) {
+        return at_corpus_missing(corpus, folder, what, name, err);
+    }
+    return AT_OK;
+}
