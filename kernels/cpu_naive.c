@@ -1,5 +1,6 @@
 /* `cpu.naive`: unfused attention, three loops. S, P, dP and dS pass through the inputs' type, as
- * they do in a framework that keeps each as a tensor; sums are made in f32. */
+ * they do in a framework that keeps each as a tensor. Dot products are summed in f32, everything
+ * else in f64: an f32 sum of many equal terms drifts, and no matrix library sums one by one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +8,14 @@
 #include "harness/clones.h"
 #include "kernels/kernels.h"
 
-/* One (batch, head) at a time, all f32 but `typed`. */
+/* One (batch, head) at a time. */
 typedef struct naive_work {
-    float *q, *o, *d_o, *dq;   /* rows: [dim_qk] [dim_v] [dim_v] [dim_qk] */
-    float *k, *v, *dk, *dv;    /* [len_kv dim] of the head at hand */
+    double *o, *dq, *dk, *dv;  /* sums: rows [dim_v] [dim_qk], heads [len_kv dim] */
+    float *q, *d_o, *line;     /* rows: [dim_qk] [dim_v] [dim_qk + dim_v] */
+    float *k, *v;              /* [len_kv dim] of the head at hand */
     float *s, *p, *dp, *slope; /* rows: [len_kv] */
     float *typed;              /* [len_kv], holds values of the inputs' type */
-    float *memory;             /* what all of the above is cut from */
+    void *memory;              /* what all of the above is cut from */
 } naive_work;
 
 typedef struct naive_heads {
@@ -30,11 +32,11 @@ AT_CLONES static float dot(const float *a, const float *b, int64_t n)
     return sum;
 }
 
-AT_CLONES static void add_scaled(float *out, float factor, const float *in, int64_t n)
+AT_CLONES static void add_scaled(double *out, float factor, const float *in, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
-        out[i] += factor * in[i];
+        out[i] += (double)factor * (double)in[i];
     }
 }
 
@@ -47,27 +49,48 @@ static at_status work_open(naive_work *w, const at_case *c, at_error *err)
 {
     size_t dim_qk = (size_t)c->dim_qk, dim_v = (size_t)c->dim_v, keys = (size_t)c->len_kv;
     struct {
+        double **part;
+        size_t n;
+    } sums[] = {{&w->o, dim_v}, {&w->dq, dim_qk}, {&w->dk, keys * dim_qk}, {&w->dv, keys * dim_v}};
+    struct {
         float **part;
         size_t n;
-    } parts[] = {{&w->q, dim_qk},       {&w->dq, dim_qk},       {&w->o, dim_v},
-                 {&w->d_o, dim_v},      {&w->k, keys * dim_qk}, {&w->dk, keys * dim_qk},
-                 {&w->v, keys * dim_v}, {&w->dv, keys * dim_v}, {&w->s, keys},
-                 {&w->p, keys},         {&w->dp, keys},         {&w->slope, keys},
+    } parts[] = {{&w->q, dim_qk},        {&w->d_o, dim_v},      {&w->line, dim_qk + dim_v},
+                 {&w->k, keys * dim_qk}, {&w->v, keys * dim_v}, {&w->s, keys},
+                 {&w->p, keys},          {&w->dp, keys},        {&w->slope, keys},
                  {&w->typed, keys}};
-    size_t total = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        total += parts[i].n;
+    size_t floats = 0, doubles = 0;
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        doubles += sums[i].n;
     }
-    w->memory = calloc(total + 1, sizeof *w->memory);
-    if (w->memory == NULL) {
-        return at_fail(err, AT_NO_MEMORY, "cpu.naive: no memory for %zu floats", total);
-    }
-    float *next = w->memory;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        *parts[i].part = next;
-        next += parts[i].n;
+        floats += parts[i].n;
+    }
+    size_t bytes = doubles * sizeof(double) + floats * sizeof(float);
+    double *next = w->memory = calloc(bytes + 1, 1);
+    if (next == NULL) {
+        return at_fail(err, AT_NO_MEMORY, "cpu.naive: no memory for %zu bytes", bytes);
+    }
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        *sums[i].part = next;
+        next += sums[i].n;
+    }
+    float *next_float = (float *)(void *)next;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *parts[i].part = next_float;
+        next_float += parts[i].n;
     }
     return AT_OK;
+}
+
+/* Rounds a row of sums to the tensor's type. */
+static void store_sums(const at_tensor *t, const naive_work *w, int64_t b, int64_t h, int64_t s,
+                       const double *sums)
+{
+    for (int64_t d = 0; d < t->shape[3]; d++) {
+        w->line[d] = (float)sums[d];
+    }
+    at_tensor_store_row_float(t, b, h, s, w->line);
 }
 
 /* Stores a row in the inputs' type and reads it back. */
@@ -108,16 +131,16 @@ static double softmax_row(const at_problem *p, const naive_work *w, int64_t firs
     for (int64_t j = 0; j < n; j++) {
         max = fmaxf(max, w->s[j]);
     }
-    float sum = 0;
+    double sum = 0;
     for (int64_t j = 0; j < n; j++) {
         w->p[j] = expf(w->s[j] - max);
-        sum += w->p[j];
+        sum += (double)w->p[j];
     }
     for (int64_t j = 0; j < n; j++) {
-        w->p[j] /= sum;
+        w->p[j] /= (float)sum;
     }
     pass_through(w, dtype, w->p, n);
-    return (double)max + log((double)sum);
+    return (double)max + log(sum);
 }
 
 static void forward_row(const at_problem *p, const naive_work *w, int64_t b, int64_t h, int64_t i)
@@ -133,7 +156,7 @@ static void forward_row(const at_problem *p, const naive_work *w, int64_t b, int
     for (int64_t j = first; j <= last; j++) {
         add_scaled(w->o, w->p[j - first], w->v + j * c->dim_v, c->dim_v);
     }
-    at_tensor_store_row_float(&p->t[AT_O], b, h, i, w->o);
+    store_sums(&p->t[AT_O], w, b, h, i, w->o);
     if (p->t[AT_LSE].data != NULL) {
         at_tensor_set(&p->t[AT_LSE], b, h, i, 0, lse);
     }
@@ -177,13 +200,13 @@ static void backward_row(const at_problem *p, const naive_work *w, int64_t b, in
         w->dp[j] = dot(w->d_o, w->v + (first + j) * c->dim_v, c->dim_v);
     }
     pass_through(w, (at_dtype)c->dtype, w->dp, n > 0 ? n : 0);
-    float d = 0;
+    double d = 0;
     for (int64_t j = 0; j < n; j++) {
-        d += w->p[j] * w->dp[j];
+        d += (double)w->p[j] * (double)w->dp[j];
         add_scaled(w->dv + (first + j) * c->dim_v, w->p[j], w->d_o, c->dim_v);
     }
     for (int64_t j = 0; j < n; j++) {
-        w->s[j] = w->p[j] * (w->dp[j] - d) * w->slope[j];
+        w->s[j] = w->p[j] * (w->dp[j] - (float)d) * w->slope[j];
     }
     pass_through(w, (at_dtype)c->dtype, w->s, n > 0 ? n : 0);
     for (int64_t e = 0; e < c->dim_qk; e++) {
@@ -194,14 +217,15 @@ static void backward_row(const at_problem *p, const naive_work *w, int64_t b, in
         add_scaled(w->dq, ds, w->k + (first + j) * c->dim_qk, c->dim_qk);
         add_scaled(w->dk + (first + j) * c->dim_qk, ds, w->q, c->dim_qk);
     }
-    at_tensor_store_row_float(&p->t[AT_DQ], b, h, i, w->dq);
+    store_sums(&p->t[AT_DQ], w, b, h, i, w->dq);
 }
 
 /* Stores the summed gradient of a K or V head and starts the next one at 0. */
-static void finish_head(const at_tensor *t, int64_t b, int64_t h, int64_t rows, float *sum)
+static void finish_head(const at_tensor *t, const naive_work *w, int64_t b, int64_t h, int64_t rows,
+                        double *sum)
 {
     for (int64_t s = 0; s < rows; s++) {
-        at_tensor_store_row_float(t, b, h, s, sum + s * t->shape[3]);
+        store_sums(t, w, b, h, s, sum + s * t->shape[3]);
     }
     for (int64_t i = 0; i < rows * t->shape[3]; i++) {
         sum[i] = 0;
@@ -221,10 +245,10 @@ static void backward_heads(const at_problem *p, const naive_work *w, naive_heads
         }
         clear_rows(&p->t[AT_DQ], b, h, p->len_q[b]);
         if ((h + 1) % group_k == 0) {
-            finish_head(&p->t[AT_DK], b, h / group_k, p->len_kv[b], w->dk);
+            finish_head(&p->t[AT_DK], w, b, h / group_k, p->len_kv[b], w->dk);
         }
         if ((h + 1) % group_v == 0) {
-            finish_head(&p->t[AT_DV], b, h / group_v, p->len_kv[b], w->dv);
+            finish_head(&p->t[AT_DV], w, b, h / group_v, p->len_kv[b], w->dv);
         }
     }
 }

@@ -73,12 +73,34 @@ void at_tile_mask_rows(at_tile s, int key, const int *first, const int *last)
     mask_tile_rows(s, key, first, last);
 }
 
+enum { CHUNK = 16 };
+
+/* P of rows r..end-1 in place, their sum added to `sum`. */
+AT_LANE void power_rows(bool base2, at_tile s, int r, int end, const float *shift, float *sum)
+{
+    float own[AT_TILE_MAX];
+    for (int i = 0; i < s.lanes; i++) {
+        own[i] = 0;
+    }
+    for (; r < end; r++) {
+        float *row = s.x + (ptrdiff_t)r * s.stride;
+#pragma omp simd
+        for (int i = 0; i < s.lanes; i++) {
+            row[i] = power_lane(base2, row[i] - shift[i]);
+            own[i] += row[i];
+        }
+    }
+#pragma omp simd
+    for (int i = 0; i < s.lanes; i++) {
+        sum[i] += own[i];
+    }
+}
+
 AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *correction)
 {
-    float shift[AT_TILE_MAX], own[AT_TILE_MAX];
+    float shift[AT_TILE_MAX];
     for (int i = 0; i < s.lanes; i++) {
         shift[i] = max[i];
-        own[i] = 0;
     }
     for (int r = 0; r < s.rows; r++) {
         const float *row = s.x + (ptrdiff_t)r * s.stride;
@@ -93,19 +115,10 @@ AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *
         max[i] = shift[i];
         shift[i] = shift[i] == -HUGE_VALF ? 0.0F : shift[i];
         correction[i] = power_lane(base2, old - shift[i]);
+        sum[i] *= correction[i];
     }
-    for (int r = 0; r < s.rows; r++) {
-        float *row = s.x + (ptrdiff_t)r * s.stride;
-#pragma omp simd
-        for (int i = 0; i < s.lanes; i++) {
-            float p = power_lane(base2, row[i] - shift[i]);
-            row[i] = p;
-            own[i] += p;
-        }
-    }
-#pragma omp simd
-    for (int i = 0; i < s.lanes; i++) {
-        sum[i] = sum[i] * correction[i] + own[i];
+    for (int r = 0; r < s.rows; r += CHUNK) {
+        power_rows(base2, s, r, r + CHUNK < s.rows ? r + CHUNK : s.rows, shift, sum);
     }
 }
 
