@@ -14,7 +14,8 @@ enum { BACKENDS_MAX = 512 };
 
 static const at_backend *const live[] = {&at_backend_cpu_flash, &at_backend_cpu_naive, NULL};
 
-static const at_backend *const *const built_in[] = {live, at_backends_fault_process};
+static const at_backend *const *const built_in[] = {live, at_backends_modelled,
+                                                    at_backends_fault_process};
 
 static const at_backend *all[BACKENDS_MAX + 1];
 static int count;

@@ -11,6 +11,7 @@ extern "C" {
 extern const at_backend at_backend_cpu_naive;
 extern const at_backend at_backend_cpu_flash;
 extern const at_backend *const at_backends_fault_process[]; /* mutant.*, NULL-terminated */
+extern const at_backend *const at_backends_modelled[];      /* modelled.*, NULL-terminated */
 
 /* What the CPU backends can compute: AT_OK, or AT_UNSUPPORTED with code and a sentence that names
  * key and value. */

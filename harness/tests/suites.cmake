@@ -23,6 +23,7 @@ target_compile_definitions(test_registry PRIVATE AT_TEST_PLUGINS="${PROJECT_BINA
 add_dependencies(test_registry example_plugin plugin_no_entry plugin_other_abi plugin_incomplete)
 at_test(reference test_reference.c direct.c)
 at_test(cpu_backends test_cpu_backends.c)
+at_test(modelled test_modelled.c)
 at_test(reference_fast test_reference_fast.c)
 at_test(selector test_selector.c)
 at_test(capability test_capability.c)
