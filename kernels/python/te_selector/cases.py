@@ -15,10 +15,10 @@ CASE = {"b": 1, "hq": 1, "hkv": "<hq>", "sq": 64, "skv": "<sq>", "dqk": 64, "dv"
 ENV = {"fa2": None, "fa3": None, "fa4": None, "cudnn": None,
        "flash": (1, 0), "flash_v2": (1, 0), "flash_v3": (1, 0), "flash_v4": (1, 0), "fused": (1, 0),
        "unfused": (1, 0), "fused_backend": ("auto", 0, 1), "unfused_fp8": (0, 1),
-       "te.cp": (1, 2, 4, 8), "te.cp_comm": ("p2p", "all_gather", "a2a", "a2a+p2p"), "te.cp_a2a": (1, 2, 4),
+       "te.cp": (0, 1), "te.cp_comm": ("p2p", "all_gather", "a2a", "a2a+p2p"),
        "te.fp8": ("auto", "none", "delayed", "current", "mxfp8", "block", "nvfp4"), "te.fp8_dpa": (1, 0),
        "te.fp8_mha": (0, 1), "te.fp8_output": (0, 1), "te.qkv_type": ("auto", "tensor", "raw", "float8", "mxfp8"),
-       "te.nominal": ("bf16", "f16"), "te.kv_cache": (0, 1), "te.kv_format": ("same", "bshd", "sbhd"),
+       "te.kv_cache": (0, 1), "te.kv_format": ("same", "bshd", "sbhd"),
        "te.pad_between_seqs": (0, 1), "te.cuda_graph": (0, 1), "te.max_logit": (0, 1),
        "te.score_mod": (0, 1), "te.score_mod_bprop": (0, 1), "te.checkpoint": (0, 1), "te.det": (0, 1),
        "te.num_splits": ("auto", 0), "te.alibi_slopes": ("none", "h", "bh"), "te.bias_scale": ("post", "pre"),
@@ -77,19 +77,20 @@ def cached(case, env):
     return case["page"] > 0 or option(env, "te.kv_cache") == 1
 
 
-def padded(case):
-    """Whether lengths of the sequences are passed, so that the mask is one of the padding kinds."""
-    return case["lens"] != "none" or case["lenq"] != "none"
+def padded(case, env):
+    """Whether the mask is one of the padding kinds: lengths are passed, or must be."""
+    return case["lens"] != "none" or case["lenq"] != "none" or case["layout"] == "thd" or cached(case, env)
 
 
 def mask_name(case, env):
     """TE's attn_mask_type, after DotProductAttention has turned causal into bottom-right under a KV cache."""
     if case["amask"] != "none":
         return "arbitrary"
+    name = "padding" if padded(case, env) else ""
     if case["mask"] != "causal":
-        return "padding" if padded(case) else "no_mask"
-    corner = case["align"] == "br" or (padded(case) and cached(case, env))
-    return ("padding_" if padded(case) else "") + "causal" + ("_bottom_right" if corner else "")
+        return name or "no_mask"
+    corner = case["align"] == "br" or cached(case, env)
+    return (name and name + "_") + "causal" + ("_bottom_right" if corner else "")
 
 
 def window(case):
@@ -128,7 +129,7 @@ def fp8_of(case, env):
         recipe = "delayed" if eight and kind != "raw" else "none"
     if kind == "auto":
         kind = "float8" if eight else "tensor"
-    dtype = NAMES[case["dtype"] if kind == "raw" or not eight else option(env, "te.nominal")]
+    dtype = NAMES[case["dtype"] if kind == "raw" or not eight else "bf16"]
     kind = "tensor" if kind == "raw" else kind
     dpa, mha = option(env, "te.fp8_dpa") == 1, option(env, "te.fp8_mha") == 1
     if recipe == "none":
@@ -141,16 +142,21 @@ def unsayable(case, env, version):
     """Why no caller of DotProductAttention can express the case, or None."""
     if case["layout"] == "bhsd":
         return "qkv_format is one of sbhd, bshd, thd"
-    if case["hv"] != case["hkv"]:
-        return "keys and values have the same number of heads"
+    if case["hv"] != case["hkv"] or case["hq"] % case["hkv"]:
+        return "query heads are a multiple of the key heads, and as many heads carry values as keys"
     if case["align"] not in ("tl", "br"):
         return "the diagonal starts in a corner"
+    if case["mask"] == "band" and (case["wl"] < 0) != (case["wr"] < 0):
+        return "a window without causal has two bounds or none"
+    if case["mask"] == "causal" and case["amask"] == "none" and cached(case, env) and case["align"] == "tl" \
+            and case["sq"] != case["skv"]:
+        return "with a KV cache every causal mask is bottom-right"
     if case["softcap"] != 0 and version < (2, 20):
         return "softcap is new in 2.20"
     if case["odt"] != case["dtype"] and not case["dtype"].startswith("f8"):
         return "the output has the type of the inputs"
-    if cached(case, env) and (case["pack"] != "none" or not padded(case)):
-        return "a KV cache takes a padding mask and separate keys and values"
+    if cached(case, env) and case["pack"] != "none":
+        return "a KV cache holds keys and values of their own"
     return None
 
 
@@ -158,12 +164,12 @@ def parameters(case, env, version):
     """Members of AttentionParams as plain values; types and recipes by name."""
     bias, shape, bias_grad = bias_of(case, env, version)
     recipe, qkv_type, qkv_dtype = fp8_of(case, env)
-    ranks = option(env, "te.cp")
+    parallel = option(env, "te.cp") == 1
     mask = mask_name(case, env)
     slopes = {"none": None, "h": [case["hq"]], "bh": [case["b"], case["hq"]]}[option(env, "te.alibi_slopes")]
     return {
         "qkv_type": qkv_type, "qkv_dtype": qkv_dtype, "qkv_layout": layout_name(case, env),
-        "nominal_dtype": NAMES[option(env, "te.nominal") if case["dtype"].startswith("f8") else case["dtype"]],
+        "nominal_dtype": NAMES["bf16" if case["dtype"].startswith("f8") else case["dtype"]],
         "batch_size": case["b"], "num_heads": case["hq"], "num_gqa_groups": case["hkv"], "max_seqlen_q": case["sq"],
         "max_seqlen_kv": case["skv"], "head_dim_qk": case["dqk"], "head_dim_v": case["dv"], "attn_mask_type": mask,
         "window_size": window(case),
@@ -172,8 +178,9 @@ def parameters(case, env, version):
         "core_attention_bias_type": bias, "core_attention_bias_shape": shape,
         "core_attention_bias_requires_grad": bias_grad,
         "pad_between_seqs": case["layout"] == "thd" and (case["gap"] > 0 or option(env, "te.pad_between_seqs") == 1),
-        "attention_dropout": case["dropout"], "context_parallel": ranks > 1, "cp_size": ranks,
-        "cp_comm_type": option(env, "te.cp_comm"), "cp_size_a2a": option(env, "te.cp_a2a"),
+        "attention_dropout": case["dropout"], "context_parallel": parallel,
+        "cp_size": 2 if parallel else 1, "cp_size_a2a": 2 if parallel else 1,
+        "cp_comm_type": option(env, "te.cp_comm"),
         "deterministic": case["det"] == 1 or option(env, "te.det") == 1, "is_training": case["pass"] == "train",
         "fp8": recipe is not None, "fp8_meta": recipe,
         "inference_params": {"is_paged": case["page"] > 0, "page_size": case["page"]} if cached(case, env) else None,

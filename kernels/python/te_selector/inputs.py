@@ -29,7 +29,7 @@ LENGTHS = [1, 2, 63, 64, 65, 127, 128, 129, 192, 255, 256, 257, 384, 512, 513, 5
            8192, 16384, 32768, 65536, 131072]
 HEADS = [(16, 16), (16, 16), (16, 1), (16, 2), (16, 4), (16, 8), (32, 8), (64, 8), (128, 128), (128, 1), (8, 8), (8, 4),
          (1, 1), (40, 8), (5, 5), (7, 1), (12, 3), (9, 3)]
-ODD_HEADS = HEADS + [(6, 4), (10, 4)]
+ODD_HEADS = HEADS * 2 + [(6, 4)]
 LENS = "full half random zero_first one".split()
 ORDER = list(cases.CASE) + ["invalid"]
 
@@ -75,7 +75,7 @@ class Sampler:
         """What a caller tells the selector beyond the case."""
         known = ["te.max_logit", "te.det", "te.kv_cache", "te.kv_format", "te.bias_scale", "te.bias_row",
                  "te.bias_grad", "te.alibi_slopes", "te.alibi_slopes", "te.pad_between_seqs", "te.cuda_graph", "te.fp8",
-                 "te.fp8", "te.fp8", "te.cp", "te.cp", "te.qkv_type", "te.nominal"]
+                 "te.fp8", "te.fp8", "te.cp", "te.cp", "te.qkv_type"]
         if self.version >= (2, 17):
             known += ["te.score_mod", "te.score_mod_bprop", "te.checkpoint", "te.fp8_output"]
         if self.version >= (2, 20):
@@ -89,8 +89,6 @@ class Sampler:
             e["te.num_splits"] = 0
         if "te.cp" in e:
             e["te.cp_comm"] = self.choice(cases.ENV["te.cp_comm"])
-        if "te.cp" in e and self.version >= (2, 20):
-            e["te.cp_a2a"] = 2
         if "te.fp8" in e:
             e["te.fp8_dpa"], e["te.fp8_mha"] = self.choice([(1, 0), (1, 0), (1, 1), (0, 0), (0, 1)])
 
@@ -237,6 +235,9 @@ class Sampler:
             c.pop("page", None)
         if c.get("page") or e.get("te.kv_cache") == "1" and self.often(0.8):
             c["pass"] = self.choice(["fwd", "stats"])
+            if c["mask"] == "causal" and self.often(0.8):
+                c["align"] = "br"
+        if c.get("page"):
             c.setdefault("lens", self.choice(LENS))
         if c.get("page") and self.often(0.95) or e.get("te.kv_cache") == "1":
             c.pop("pack", None)

@@ -1,0 +1,182 @@
+/* Rule sets against recorded decisions of the releases that they copy. The recordings are
+ * corpus/selectors/golden/NAME.jsonl (kernels/python/te_selector/record.py makes them); `make
+ * fidelity` sets ATTEST_GOLDEN to a folder of larger ones. */
+#include "harness/case/case.h"
+#include "harness/select/selector.h"
+#include "harness/tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHOWN = 20, LINE = 8192 };
+
+typedef struct comparison {
+    const char *name;
+    at_selector *selector;
+    char env[LINE]; /* of the open selector */
+    long lines, disagreements;
+} comparison;
+
+/* Space-separated names; the order of `admitted` means nothing, so both sides use the rule set's.
+ */
+static void print_decision(char *text, size_t room, const at_selection *s)
+{
+    int used = snprintf(text, room, "%s:", s->winner != NULL ? s->winner : "none");
+    for (int i = 0; i < s->admitted_count; i++) {
+        used += snprintf(text + used, room - (size_t)used, " %s", s->admitted[i]);
+    }
+}
+
+static void print_recorded(char *text, size_t room, const at_json *line, const at_selector *s)
+{
+    const char *winner = at_json_text(at_json_get(line, "winner"));
+    int used = snprintf(text, room, "%s:", winner != NULL ? winner : "none");
+    const at_json *admitted = at_json_get(line, "admitted");
+    for (size_t i = 0; i < at_selector_backends(s); i++) {
+        const char *name = at_selector_backend(s, i);
+        for (const at_json *a = at_json_first(admitted); a != NULL; a = at_json_next(a)) {
+            if (strcmp(at_json_text(a), name) == 0) {
+                used += snprintf(text + used, room - (size_t)used, " %s", name);
+            }
+        }
+    }
+}
+
+static bool open_for(comparison *c, const char *env_text)
+{
+    at_error err = {""};
+    at_env *env = NULL;
+    if (c->selector != NULL && strcmp(c->env, env_text) == 0) {
+        return true;
+    }
+    at_selector_close(c->selector);
+    c->selector = NULL;
+    (void)snprintf(c->env, sizeof c->env, "%s", env_text);
+    CHECK_OK(at_env_set(&env, env_text, &err), &err);
+    CHECK_OK(at_selector_open(&c->selector, AT_TEST_CORPUS, c->name, env, &err), &err);
+    at_env_close(env);
+    return c->selector != NULL;
+}
+
+static void explain(const comparison *c, const char *text, const char *got, const char *want,
+                    const at_selection *selection)
+{
+    at_test_fail(__FILE__, __LINE__,
+                 "%s: attest select '%s' --selector %s --env %s\n  rules   %s"
+                 "\n  release %s",
+                 c->name, text, c->name, c->env, got, want);
+    for (int i = 0; i < selection->refused_count; i++) {
+        (void)fprintf(stderr, "  %s off by %s\n", selection->refused[i].backend,
+                      selection->refused[i].rule);
+    }
+}
+
+static void compare(comparison *c, const at_json *line)
+{
+    at_error err = {""};
+    at_case kase;
+    at_selection selection;
+    char got[256], want[256];
+    const char *text = at_json_text(at_json_get(line, "case"));
+    const char *env = at_json_text(at_json_get(line, "env"));
+    c->lines++;
+    if (text == NULL || env == NULL || at_json_get(line, "admitted") == NULL) {
+        at_test_fail(__FILE__, __LINE__, "%s: line %ld lacks case, env or admitted", c->name,
+                     c->lines);
+        return;
+    }
+    if (!open_for(c, env)) {
+        return;
+    }
+    at_status status = at_case_parse(&kase, text, &err);
+    status = status == AT_OK ? at_selector_decide(&selection, c->selector, &kase, &err) : status;
+    if (status != AT_OK) {
+        at_test_fail(__FILE__, __LINE__, "%s: %s: %s", c->name, text, err.text);
+        c->disagreements++;
+        return;
+    }
+    print_decision(got, sizeof got, &selection);
+    print_recorded(want, sizeof want, line, c->selector);
+    if (strcmp(got, want) != 0 && c->disagreements++ < SHOWN) {
+        explain(c, text, got, want, &selection);
+    }
+}
+
+static void compare_file(comparison *c, FILE *f)
+{
+    static char text[LINE];
+    while (fgets(text, sizeof text, f) != NULL) {
+        at_error err = {""};
+        at_json *line = NULL;
+        CHECK_OK(at_json_parse(&line, c->name, text, strlen(text), &err), &err);
+        if (line != NULL) {
+            compare(c, line);
+        }
+        at_json_close(line);
+    }
+}
+
+static void compare_with_golden(const char *name)
+{
+    char path[1024], rules[1024];
+    const char *golden = getenv("ATTEST_GOLDEN");
+    comparison c = {.name = name};
+    (void)snprintf(rules, sizeof rules, "%s/selectors/%s.json", AT_TEST_CORPUS, name);
+    if (access(rules, R_OK) != 0) {
+        at_test_skip("the corpus has no such rule set");
+    }
+    (void)snprintf(path, sizeof path, "%s/%s.jsonl",
+                   golden != NULL ? golden : AT_TEST_CORPUS "/selectors/golden", name);
+    FILE *f = fopen(path, "r");
+    CHECK(f != NULL);
+    if (f == NULL) {
+        return;
+    }
+    compare_file(&c, f);
+    (void)fclose(f);
+    at_selector_close(c.selector);
+    CHECK(c.lines > 0);
+    CHECK_INT(c.disagreements, 0);
+    (void)printf("%s: %ld decisions, %ld disagreements\n", name, c.lines, c.disagreements);
+}
+
+static void te_2_10(void)
+{
+    compare_with_golden("te-2.10");
+}
+static void te_2_12(void)
+{
+    compare_with_golden("te-2.12");
+}
+static void te_2_14(void)
+{
+    compare_with_golden("te-2.14");
+}
+static void te_2_16(void)
+{
+    compare_with_golden("te-2.16");
+}
+static void te_2_17(void)
+{
+    compare_with_golden("te-2.17");
+}
+static void te_2_18(void)
+{
+    compare_with_golden("te-2.18");
+}
+static void te_2_19(void)
+{
+    compare_with_golden("te-2.19");
+}
+static void te_2_20(void)
+{
+    compare_with_golden("te-2.20");
+}
+
+const at_test at_tests[] = {
+    {"unit", "te_2_10", te_2_10}, {"unit", "te_2_12", te_2_12}, {"unit", "te_2_14", te_2_14},
+    {"unit", "te_2_16", te_2_16}, {"unit", "te_2_17", te_2_17}, {"unit", "te_2_18", te_2_18},
+    {"unit", "te_2_19", te_2_19}, {"unit", "te_2_20", te_2_20}, {0},
+};
