@@ -121,7 +121,7 @@ static const row rows[] = {
     {"hq=8:sq=1024:dqk=128:layout=bhsd", "arch=sm90,fa3=2025-02,fused=0",
      "", "", "fa2:dpa.format fa3:dpa.format fused:dpa.format unfused:dpa.format"},
     {"hq=8:sq=1024:dqk=128:dtype=f8e4m3:pass=fwd", "arch=sm90,fa3=2025-02,fused=0",
-     "", "", "fa2:left_out.fp8 fa3:left_out.fp8 fused:left_out.fp8 unfused:left_out.fp8"},
+     "fa3", "fa3", "fa2:fp8.fa2 fused:env.fused unfused:fp8.unfused"},
     {"hq=8:sq=1024:dqk=128:softcap=30", "arch=sm90,fa3=2025-02,fused=0",
      "", "", "fa2:dpa.softcap fa3:dpa.softcap fused:dpa.softcap unfused:dpa.softcap"},
     {"hq=8:sq=1024:dqk=128:splits=4:pass=fwd", "arch=sm90,fa3=2025-02,fused=0",
