@@ -11,7 +11,6 @@
 /* at_json is cJSON under another name, so that no other file sees the library. */
 enum { SIZE_LIMIT = 64 << 20, DEPTH_LIMIT = 200 };
 #define EXACT_INTEGER 9007199254740992.0 /* 2^53 */
-#define PLAIN_INTEGER 1e15               /* smaller integers are written without an exponent */
 
 static cJSON *node(at_json *value)
 {
@@ -442,67 +441,30 @@ at_json *at_json_copy(const at_json *value)
     return wrap(cJSON_Duplicate(node_const(value), 1));
 }
 
+/* cJSON takes 15 digits for enough when they are near; ours read back as the same double. */
+static void write_numbers(cJSON *value)
+{
+    for (cJSON *m = value->child; m != NULL; m = m->next) {
+        write_numbers(m);
+    }
+    if (cJSON_IsNumber(value) && value->valuestring == NULL) {
+        char text[AT_REAL_TEXT], quoted[AT_REAL_TEXT + 2];
+        (void)at_real_print(value->valuedouble, text);
+        (void)snprintf(quoted, sizeof quoted, isfinite(value->valuedouble) ? "%s" : "\"%s\"", text);
+        value->valuestring = cJSON_malloc(sizeof quoted);
+        AT_ASSERT(value->valuestring != NULL);
+        memcpy(value->valuestring, quoted, sizeof quoted);
+        value->type = cJSON_Raw | (value->type & ~0xff);
+    }
+}
+
 char *at_json_print(const at_json *value, bool indented)
 {
-    char *text =
-        indented ? cJSON_Print(node_const(value)) : cJSON_PrintUnformatted(node_const(value));
+    cJSON *copy = cJSON_Duplicate(node_const(value), 1);
+    AT_ASSERT(copy != NULL);
+    write_numbers(copy);
+    char *text = indented ? cJSON_Print(copy) : cJSON_PrintUnformatted(copy);
     AT_ASSERT(text != NULL);
+    cJSON_Delete(copy);
     return text;
-}
-
-/* "[-]digits" with a point before the last `decimals` of them. */
-static size_t print_decimal(char text[AT_REAL_TEXT], bool negative, uint64_t digits, int decimals)
-{
-    char reversed[AT_REAL_TEXT];
-    size_t n = 0, used = 0;
-    for (int place = 0; digits != 0 || place <= decimals; place++, digits /= 10) {
-        if (place == decimals && decimals > 0) {
-            reversed[n++] = '.';
-        }
-        reversed[n++] = (char)('0' + digits % 10);
-    }
-    if (negative) {
-        text[used++] = '-';
-    }
-    while (n > 0) {
-        text[used++] = reversed[--n];
-    }
-    text[used] = '\0';
-    return used;
-}
-
-/* Integers are written without an exponent (50, not 5e+01). Up to six decimals need no search: when
- * value 10^k is an integer, that integer divided by 10^k is the double nearest to the decimal, and
- * fewer decimals would be another double. 0: not such a value. */
-static size_t print_short(double value, char text[AT_REAL_TEXT])
-{
-    double size = fabs(value), power = 1;
-    if (size < PLAIN_INTEGER && size == floor(size)) {
-        return print_decimal(text, signbit(value) != 0, (uint64_t)size, 0);
-    }
-    for (int k = 1; k <= 6 && size >= 1e-4 && size < 1e6; k++) {
-        double whole = nearbyint(size * (power *= 10));
-        if (whole / power == size) {
-            return print_decimal(text, value < 0, (uint64_t)whole, k);
-        }
-    }
-    return 0;
-}
-
-size_t at_real_print(double value, char text[AT_REAL_TEXT])
-{
-    size_t length = print_short(value, text);
-    if (length > 0) {
-        return length;
-    }
-    if (isnan(value)) {
-        return (size_t)snprintf(text, AT_REAL_TEXT, "nan"); /* never "-nan" */
-    }
-    for (int digits = 1; digits <= 17; digits++) {
-        length = (size_t)snprintf(text, AT_REAL_TEXT, "%.*g", digits, value);
-        if (!isfinite(value) || strtod(text, NULL) == value) {
-            break;
-        }
-    }
-    return length;
 }

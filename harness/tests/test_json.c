@@ -105,7 +105,7 @@ static void test_print(void)
 /* The text is the first %.Ng that reads back, whichever way it is made. */
 static void same_real(double value)
 {
-    char text[AT_REAL_TEXT], want[AT_REAL_TEXT] = "";
+    char text[AT_REAL_TEXT], want[AT_REAL_TEXT] = "nan";
     for (int digits = 1; digits <= 17 && strtod(want, NULL) != value; digits++) {
         (void)snprintf(want, sizeof want, "%.*g", digits, value);
     }
@@ -117,8 +117,46 @@ static void same_real(double value)
     CHECK(strtod(text, NULL) == value);
 }
 
+/* What is printed reads back as the same double. */
+static void same_in_document(double value)
+{
+    at_json *array = at_json_array(), *read = NULL;
+    at_error err = {""};
+    double again = 0;
+    at_json_add_number(array, value);
+    char *text = at_json_print(array, false);
+    CHECK_OK(at_json_parse(&read, "t", text, strlen(text), &err), &err);
+    CHECK(at_json_number(at_json_first(read), &again) && again == value);
+    CHECK(at_json_number(at_json_first(array), &again) && again == value);
+    free(text);
+    at_json_close(read);
+    at_json_close(array);
+}
+
 static void test_reals(void)
 {
+    static const double hard[] = {-5161444448888891,
+                                  0.1 + 0.2,
+                                  1.0 / 3,
+                                  5e-324,
+                                  2.3e-308,
+                                  1e23,
+                                  1.7976931348623157e308,
+                                  0.0,
+                                  -1.0,
+                                  9007199254740994.0};
+    static const char huge[] = "[1e999]";
+    at_json *read = NULL;
+    CHECK(at_json_parse(&read, "t", huge, sizeof huge - 1, NULL) == AT_OK);
+    char *text = at_json_print(read, false);
+    CHECK_TEXT(text, "[\"inf\"]");
+    free(text);
+    at_json_close(read);
+    for (size_t i = 0; i < sizeof hard / sizeof *hard; i++) {
+        same_real(hard[i]);
+        same_in_document(hard[i]);
+        same_in_document(nextafter(hard[i], 1));
+    }
     uint64_t state = 1;
     for (int i = 0; i < 20000; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
