@@ -24,6 +24,7 @@ add_dependencies(test_registry example_plugin plugin_no_entry plugin_other_abi p
 at_test(reference test_reference.c direct.c)
 at_test(cpu_backends test_cpu_backends.c)
 at_test(modelled test_modelled.c)
+at_test(fault_process test_fault_process.c)
 at_test(reference_fast test_reference_fast.c)
 at_test(selector test_selector.c)
 at_test(capability test_capability.c)
