@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/json.h"
 
@@ -48,19 +49,18 @@ static size_t print_short(double value, char text[AT_REAL_TEXT])
 
 size_t at_real_print(double value, char text[AT_REAL_TEXT])
 {
+    char tried[AT_REAL_TEXT] = "nan"; /* never "-nan" */
     size_t length = print_short(value, text);
     if (length > 0) {
         return length;
     }
-    if (isnan(value)) {
-        return (size_t)snprintf(text, AT_REAL_TEXT, "nan"); /* never "-nan" */
-    }
     /* %g drops trailing zeros, and 15 digits of a normal number never miss a shorter form. */
-    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
-        length = (size_t)snprintf(text, AT_REAL_TEXT, "%.*g", digits, value);
-        if (!isfinite(value) || strtod(text, NULL) == value) {
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits <= 17 && !isnan(value); digits++) {
+        (void)snprintf(tried, sizeof tried, "%.*g", digits, value);
+        if (isinf(value) || strtod(tried, NULL) == value) {
             break;
         }
     }
-    return length;
+    memcpy(text, tried, sizeof tried);
+    return strlen(tried);
 }
