@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu_flash_run.h"
+#include "kernels/kernels.h"
 
 enum { ROW_TILE = AT_TILE_MAX, LANE_STRIDE = AT_TILE_MAX + AT_TILE_LANES };
 
@@ -222,11 +223,6 @@ typedef struct family {
     size_t dk_floats, dv_floats;
 } family;
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 static int64_t family_of(const at_flash_run *run, int64_t families, int64_t heads, int64_t h)
 {
     return run->fault.head_modulo ? h % families : h / (heads / families);
@@ -274,34 +270,27 @@ static void add_head(const at_flash_run *run, grad_tile *t, float *dk, float *dv
     }
 }
 
-static void store_keys(const at_flash_run *run, const grad_tile *t, const family *own)
+/* Stores the family's sums of the key tile, times `factor`. */
+static void store_keys(const at_flash_run *run, const grad_tile *t, const family *own,
+                       at_tensor_id id, float factor)
 {
-    const at_problem *p = run->p;
+    const at_tensor *out = &run->p->t[id];
+    int64_t heads = out->shape[1];
+    int stride = id == AT_DK ? run->qk_stride : run->v_stride;
     float scale[AT_TILE_MAX];
     for (int r = 0; r < t->keys; r++) {
-        scale[r] = run->softmax.scale;
+        scale[r] = factor;
     }
-    for (int64_t h = 0; h < p->c.heads_kv; h++) {
-        if (family_of(run, own->families, p->c.heads_kv, h) != own->f) {
+    for (int64_t h = 0; h < heads; h++) {
+        if (family_of(run, own->families, heads, h) != own->f) {
             continue;
         }
-        int64_t place = place_in_family(run, own->families, p->c.heads_kv, h);
-        float *dk = own->dk + (size_t)place * own->dk_floats;
-        at_tile_scale_rows((at_tile){t->keys, (int)p->c.dim_qk, run->qk_stride, dk}, scale);
+        size_t place = (size_t)place_in_family(run, own->families, heads, h);
+        float *sum =
+            id == AT_DK ? own->dk + place * own->dk_floats : own->dv + place * own->dv_floats;
+        at_tile_scale_rows((at_tile){t->keys, (int)out->shape[3], stride, sum}, scale);
         for (int r = 0; r < t->keys; r++) {
-            at_flash_store(&p->t[AT_DK], t->b, h, t->key + r,
-                           dk + (size_t)r * (size_t)run->qk_stride);
-        }
-    }
-    for (int64_t h = 0; h < p->c.heads_v; h++) {
-        if (family_of(run, own->families, p->c.heads_v, h) != own->f) {
-            continue;
-        }
-        int64_t place = place_in_family(run, own->families, p->c.heads_v, h);
-        const float *dv = own->dv + (size_t)place * own->dv_floats;
-        for (int r = 0; r < t->keys; r++) {
-            at_flash_store(&p->t[AT_DV], t->b, h, t->key + r,
-                           dv + (size_t)r * (size_t)run->v_stride);
+            at_flash_store(out, t->b, h, t->key + r, sum + (size_t)r * (size_t)stride);
         }
     }
 }
@@ -345,7 +334,8 @@ static void run_key_tile(const at_flash_run *run, int64_t b, int64_t f, int64_t 
         }
         add_head(run, &t, dk, dv);
     }
-    store_keys(run, &t, &own);
+    store_keys(run, &t, &own, AT_DK, run->softmax.scale);
+    store_keys(run, &t, &own, AT_DV, 1);
 }
 
 /* D of every live row, from the stored O. */
@@ -419,7 +409,7 @@ at_status at_flash_backward(const at_backend *self, void *state, const at_proble
     (void)state;
     const at_case *c = &p->c;
     at_flash_run run;
-    int64_t families = common_divisor(c->heads_kv, c->heads_v);
+    int64_t families = at_common_divisor(c->heads_kv, c->heads_v);
     int64_t row_items = c->batch * c->heads_q * ((c->len_q + ROW_TILE - 1) / ROW_TILE);
     size_t qk = (size_t)at_tile_stride((int)c->dim_qk), v = (size_t)at_tile_stride((int)c->dim_v);
     size_t floats = tile_floats(c) + (size_t)AT_TILE_MAX * (qk * (size_t)(c->heads_kv / families) +

@@ -71,8 +71,8 @@ void at_flash_load(const at_flash_run *run, const at_flash_rows *what, float *ou
 void at_flash_store(const at_tensor *t, int64_t b, int64_t h, int64_t s, const float *row);
 void at_flash_clear(const at_tensor *t, int64_t b, int64_t h, int64_t from);
 
-/* Number of key tiles' rows: keys of tile `tile`, past the length only with the fault pad_scored.
- */
+/* Keys in key tile `tile` of sequence b: the last one ends with the length, with the fault
+ * pad_scored it is whole. */
 int at_flash_keys_in_tile(const at_flash_run *run, int64_t b, int tile);
 
 #ifdef __cplusplus

@@ -253,11 +253,6 @@ static void backward_heads(const at_problem *p, const naive_work *w, naive_heads
     }
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 /* One thread's share: every items-th of the (batch, heads) items. */
 static at_status run_items(const at_problem *p, bool backward, int64_t count, int64_t items,
                            at_error *err)
@@ -330,7 +325,7 @@ static at_status backward(const at_backend *self, void *state, const at_problem 
                           const char *engine, at_error *err)
 {
     (void)self, (void)state, (void)engine;
-    int64_t shared = common_divisor(p->c.heads_kv, p->c.heads_v);
+    int64_t shared = at_common_divisor(p->c.heads_kv, p->c.heads_v);
     return run_items(p, true, p->c.batch * shared, shared, err);
 }
 

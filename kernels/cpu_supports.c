@@ -57,3 +57,8 @@ at_status at_cpu_supports(const at_case *c, at_reason *why)
     }
     return AT_OK;
 }
+
+int64_t at_common_divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : at_common_divisor(b, a % b);
+}

@@ -17,6 +17,9 @@ extern const at_backend *const at_backends_modelled[];      /* modelled.*, NULL-
  * key and value. */
 at_status at_cpu_supports(const at_case *c, at_reason *why);
 
+/* Greatest common divisor of a > 0 and b >= 0. */
+int64_t at_common_divisor(int64_t a, int64_t b);
+
 #ifdef __cplusplus
 }
 #endif

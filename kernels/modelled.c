@@ -78,18 +78,13 @@ static at_status claim(const at_backend *self, void *state, const at_case *c, at
     return AT_OK;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 /* Columns by which a spoilt tensor is displaced. For dv that of flash-attention #2552: half of V's
  * columns (rounded up to 16), written in blocks whose width follows from the head size of Q and K;
  * what the last block holds too much lands in front. */
 static int64_t displacement(const at_case *c, int64_t dim)
 {
     int64_t half_v = (c->dim_v + 15) / 16 * 8, half_qk = (c->dim_qk + 15) / 16 * 8;
-    int64_t rest = half_v % common_divisor(32, half_qk) % dim;
+    int64_t rest = half_v % at_common_divisor(32, half_qk) % dim;
     return rest > 0 ? rest : 1;
 }
 
