@@ -282,7 +282,8 @@ static void judge_invalid(run *r, bool claimed)
     }
 }
 
-static void dump(run *r)
+/* Written before the launch too: a worker that dies leaves the inputs and the answer. */
+static void dump(run *r, const char *status)
 {
     if (r->how->dump == NULL || r->how->dump[0] == '\0' || r->p == NULL) {
         return;
@@ -292,8 +293,8 @@ static void dump(run *r)
     (void)at_case_print(r->c, case_text);
     (void)snprintf(text, sizeof text,
                    "case     %s\nbackend  %s@%s\nengine   %s\nstatus   %s %s\nmessage  %s\n",
-                   case_text, r->how->backend->name, r->how->backend->version, r->engine,
-                   at_kind_names[r->v->kind], r->v->reason.code, r->v->reason.text);
+                   case_text, r->how->backend->name, r->how->backend->version, r->engine, status,
+                   r->v->reason.code, r->v->reason.text);
     if (at_session_dump(r->p, r->gold, r->how->dump, text, &err) != AT_OK) {
         (void)settle(r, AT_STEP_CLAIM, AT_ERROR, "dump", "%s", err.text);
         at_verdict_settle(r->v);
@@ -313,6 +314,7 @@ void at_execute(at_verdict *out, char engine[AT_ENGINE_NAME], at_session *sessio
         judge_invalid(&r, claimed);
         at_verdict_settle(out);
     } else if (claimed && prepare(&r)) {
+        dump(&r, "the worker died");
         judge_all(&r);
     } else {
         at_verdict_settle(out);
@@ -321,7 +323,7 @@ void at_execute(at_verdict *out, char engine[AT_ENGINE_NAME], at_session *sessio
         out->kind = out->kind == AT_PASS ? AT_OVER_REFUSED : AT_UNSUPPORTED_CASE;
         out->reason = forced;
     }
-    dump(&r);
+    dump(&r, at_kind_names[out->kind]);
     if (at_kind_class(out->kind) == AT_CLASS_FAIL) {
         at_session_spoil(session);
     }

@@ -1,16 +1,10 @@
 #include "harness/run/plan.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/select/selector.h"
-
-bool at_shard_has(const char *id, int64_t index, int64_t count)
-{
-    return (int64_t)(strtoull(id, NULL, 16) % (uint64_t)count) == index - 1;
-}
 
 /* The plan keeps a copy until it is closed. */
 static const char *keep(at_plan *plan, const char *text)
@@ -213,6 +207,19 @@ static at_status add_live(maker *m, const at_case *c, const at_suite_plan *group
     return AT_OK;
 }
 
+/* Does a selector speak for the backend in this group? */
+static bool is_served(const at_suite_plan *group, const char *backend)
+{
+    char pair[2 * AT_WORD_TEXT];
+    for (const char *list = group->serves; next_word(&list, pair, sizeof pair);) {
+        const char *equals = strchr(pair, '=');
+        if (equals != NULL && strcmp(equals + 1, backend) == 0) {
+            return group->selector[0] != '\0';
+        }
+    }
+    return false;
+}
+
 static at_status add_case(maker *m, const at_case *c, const at_suite_plan *group, at_error *err)
 {
     bool served = group->selector[0] != '\0' && group->serves[0] != '\0';
@@ -222,9 +229,7 @@ static at_status add_case(maker *m, const at_case *c, const at_suite_plan *group
     char word[AT_WORD_TEXT];
     for (const char *list = m->options->backends;
          list != NULL && next_word(&list, word, sizeof word);) {
-        char mapped[AT_WORD_TEXT + 2];
-        (void)snprintf(mapped, sizeof mapped, "=%s", word);
-        if (!served || strstr(group->serves, mapped) == NULL) {
+        if (!is_served(group, word)) {
             AT_TRY(add_plain(m, c, group, word, err));
         }
     }
@@ -232,23 +237,11 @@ static at_status add_case(maker *m, const at_case *c, const at_suite_plan *group
         return AT_OK;
     }
     for (int i = 0; i < group->backend_count; i++) {
-        AT_TRY(add_plain(m, c, group, group->backend[i], err));
+        if (!is_served(group, group->backend[i])) {
+            AT_TRY(add_plain(m, c, group, group->backend[i], err));
+        }
     }
     return group->backend_count == 0 && !served ? add_live(m, c, group, err) : AT_OK;
-}
-
-/* Does the command line keep the case? */
-static bool keeps(const at_plan_options *o, const at_case *c, const char *id)
-{
-    char text[AT_CASE_TEXT_MAX];
-    if (o->shard_count > 1 && !at_shard_has(id, o->shard_index, o->shard_count)) {
-        return false;
-    }
-    if (o->filter == NULL) {
-        return true;
-    }
-    (void)at_case_print(c, text);
-    return regexec(o->filter, text, 0, NULL, 0) == 0;
 }
 
 static int compare_items(const void *a, const void *b)
@@ -324,20 +317,12 @@ at_status at_plan_make(at_plan *out, const at_suite *suite, const at_hosts *host
     *out = (at_plan){0};
     maker m = {.plan = out, .hosts = hosts, .options = options};
     at_status status = check_backends(hosts, options, err);
-    int64_t cases = 0;
     char last[AT_ID_TEXT] = "", id[AT_ID_TEXT];
-    for (size_t i = 0; status == AT_OK && i < at_suite_size(suite); i++) {
+    for (size_t i = 0; status == AT_OK && i < options->chosen_count; i++) {
         const at_suite_plan *group = NULL;
-        const at_case *c = at_suite_case(suite, i, &group);
+        const at_case *c = at_suite_case(suite, options->chosen[i], &group);
         at_case_id(c, id);
-        if (!keeps(options, c, id)) {
-            continue;
-        }
         if (strcmp(id, last) != 0) {
-            if (options->max_cases > 0 && cases == options->max_cases) {
-                break;
-            }
-            cases++;
             m.case_first = out->size;
             memcpy(last, id, sizeof last);
         }

@@ -2,8 +2,6 @@
 #ifndef AT_PLAN_H
 #define AT_PLAN_H
 
-#include <regex.h>
-
 #include "harness/case/suite.h"
 #include "harness/run/hosts.h"
 #include "harness/run/results.h"
@@ -36,14 +34,13 @@ typedef struct at_plan {
     char **text; /* owns what the items borrow */
 } at_plan;
 
-/* How a plan is cut out of a suite. Zero-initialised: everything. */
+/* What a plan is made of. */
 typedef struct at_plan_options {
-    const char *backends;             /* "a,b" instead of the suite's, or NULL */
-    const char *engine;               /* "first", "all" or a name; NULL is "first" */
-    const regex_t *filter;            /* on the case text, or NULL */
-    int64_t shard_index, shard_count; /* 1-based; count 0 is 1/1 */
-    int64_t max_cases;                /* 0: no limit */
-    const char *corpus;               /* for selectors */
+    const size_t *chosen; /* [chosen_count] cases of the suite, by index */
+    size_t chosen_count;
+    const char *backends; /* "a,b" instead of the suite's, or NULL */
+    const char *engine;   /* "first", "all" or a name; NULL is "first" */
+    const char *corpus;   /* for selectors */
 } at_plan_options;
 
 /* Resolves backends: those named on the command line, the group's, what its selector admits
@@ -57,9 +54,6 @@ AT_API void at_plan_close(at_plan *plan);
 /* Marks the items that `results` already has; with all engines wanted, replaces an item whose
  * engines are known by one for each engine that is missing. */
 AT_API void at_plan_resume(at_plan *plan, const at_results *results);
-
-/* Is case `id` in part `index` of `count` (1-based)? */
-AT_API bool at_shard_has(const char *id, int64_t index, int64_t count);
 
 #ifdef __cplusplus
 }

@@ -339,14 +339,24 @@ const at_record *at_results_find(const at_results *r, const char *id, const char
     return at != 0 ? &r->record[at - 1] : NULL;
 }
 
-void at_results_waive(at_results *r, size_t i, at_kind kind, const char *issue)
+static void replace(char **text, const char *with)
 {
+    char *copy = strdup(with);
+    AT_ASSERT(copy != NULL);
+    free(*text);
+    *text = copy;
+}
+
+void at_results_waive(at_results *r, size_t i, at_kind kind, const char *issue,
+                      const char *signature)
+{
+    AT_ASSERT(i < r->size);
     at_record *k = &r->record[i];
-    char *copy = strdup(issue);
-    AT_ASSERT(i < r->size && copy != NULL);
     k->kind = kind;
-    free(k->issue);
-    k->issue = copy;
+    replace(&k->issue, issue);
+    if (k->signature[0] == '\0') {
+        replace(&k->signature, signature);
+    }
 }
 
 const char *at_results_folder(const at_results *r)

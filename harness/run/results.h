@@ -32,8 +32,10 @@ AT_API const at_record *at_results_at(const at_results *r, size_t i);
 AT_API const at_record *at_results_find(const at_results *r, const char *id, const char *backend,
                                         const char *version, const char *engine);
 
-/* Puts another verdict of waivers on record i (the file keeps what it has). */
-AT_API void at_results_waive(at_results *r, size_t i, at_kind kind, const char *issue);
+/* Puts another verdict of waivers on record i (the file keeps what it has); `signature` is taken
+ * when the record has none. */
+AT_API void at_results_waive(at_results *r, size_t i, at_kind kind, const char *issue,
+                             const char *signature);
 
 AT_API const char *at_results_folder(const at_results *r);
 

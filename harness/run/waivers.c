@@ -146,8 +146,9 @@ static at_status read_document(at_waivers *w, const char *today, at_error *err)
         return at_fail(err, AT_NO_MEMORY, "no memory for waivers");
     }
     for (const at_json *m = at_json_first(list); m != NULL; m = at_json_next(m)) {
+        waiver *next = &w->waiver[w->size++];
         at_status status = at_json_type(m) == AT_JSON_OBJECT
-                               ? read_waiver(&w->waiver[w->size++], m, today, err)
+                               ? read_waiver(next, m, today, err)
                                : at_fail(err, AT_INVALID, "an object was expected");
         if (status != AT_OK) {
             return at_fail_in(err, status, "waiver %zu", w->size);
