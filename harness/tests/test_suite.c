@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "harness/case/suite.h"
+#include "harness/case/suite_build.h"
 
 /* Writes a file under the test folder (with its suites/ folder) and returns its path. */
 static const char *write_file(const char *name, const char *text)
@@ -127,9 +127,24 @@ static void test_bad_texts(void)
     refuses("sq=1..16777216:skv=1..16777216", "more than 16777216 combinations");
 }
 
-static void test_limit(void)
+static void limited(const char *word, uint64_t combinations, uint64_t cases, const char *part)
 {
-    refuses("sq=0..1000000", "more than 1000000 cases");
+    at_suite *suite = NULL;
+    at_error err = {""};
+    at_status status =
+        at_suite_open_within(&suite, at_test_folder(), &word, 1, NULL, combinations, cases, &err);
+    CHECK_INT(status, part != NULL ? AT_INVALID : AT_OK);
+    CHECK_HAS(err.text, part != NULL ? part : "");
+    at_suite_close(suite);
+}
+
+static void test_limits(void)
+{
+    limited("sq=1..100", 100, 100, NULL);
+    limited("sq=1..100", 99, 100, "more than 99 combinations");
+    limited("sq=1..100", 100, 99, "more than 99 cases");
+    limited("sq=1..50,1..50", 100, 50, NULL);
+    CHECK_INT(AT_SUITE_CASES_MAX, 1000000);
 }
 
 static void test_names(void)
@@ -469,7 +484,7 @@ static void test_corpus_find(void)
 const at_test at_tests[] = {
     {"unit", "texts", test_texts},
     {"unit", "bad_texts", test_bad_texts},
-    {"slow", "limit", test_limit},
+    {"unit", "limits", test_limits},
     {"unit", "names", test_names},
     {"unit", "lists", test_lists},
     {"unit", "equal_cases", test_equal_cases},
