@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/clones.h"
+
 enum { PIECE = 256, LANES = 8 };
 
 typedef struct issue_row {
@@ -78,39 +80,53 @@ static void count(at_tally *t, at_issue issue, const at_example *e)
 }
 
 typedef struct lanes {
-    double ratio[LANES], z[LANES], z2[LANES], bias[LANES];
+    double ratio[LANES], z[LANES], z2[LANES], bias[LANES], bad[LANES];
 } lanes;
 
-/* One element a lane, so that the sums do not depend on the width of the machine's vectors. */
-static inline int step(lanes *a, int l, double got, double ref, double bound, double sigma)
+/* One element a lane, so that the sums do not depend on the width of the machine's vectors. Equal
+ * values have ratio and z 0 whatever the bound and sigma. */
+AT_INLINE void step(lanes *a, int l, double got, double ref, double bound, double sigma)
 {
-    double diff = fabs(got - ref);
-    double ratio = diff == 0 ? 0 : diff / bound, z = diff == 0 ? 0 : diff / sigma;
+    double error = got - ref, diff = fabs(error), equal = diff == 0 ? 1 : 0;
+    double ratio = diff / (bound + equal), z = error / (sigma + equal);
     a->ratio[l] = ratio > a->ratio[l] ? ratio : a->ratio[l];
-    a->z[l] = z > a->z[l] ? z : a->z[l];
+    a->z[l] = fabs(z) > a->z[l] ? fabs(z) : a->z[l];
     a->z2[l] += z * z;
-    a->bias[l] += (got < ref) == (ref < 0) ? z : -z;
-    return !(diff <= bound);
+    a->bias[l] += z * copysign(1, ref);
+    a->bad[l] += diff <= bound ? 0 : 1;
+}
+
+static double lanes_max(const double *x)
+{
+    double max = x[0];
+    for (int l = 1; l < LANES; l++) {
+        max = x[l] > max ? x[l] : max;
+    }
+    return max;
+}
+
+static double lanes_sum(const double *x)
+{
+    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
 }
 
 /* Returns whether all n elements lie within their bounds; only then the lanes mean something. */
-static bool sweep(lanes *a, const double *got, const double *ref, const double *bound,
-                  const double *sigma, int64_t n)
+AT_CLONES static bool sweep(lanes *out, const double *restrict got, const double *restrict ref,
+                            const double *restrict bound, const double *restrict sigma, int64_t n)
 {
-    int bad[LANES] = {0}, any = 0;
+    lanes a = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
+#pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            bad[l] |= step(a, l, got[i + l], ref[i + l], bound[i + l], sigma[i + l]);
+            step(&a, l, got[i + l], ref[i + l], bound[i + l], sigma[i + l]);
         }
     }
     for (int l = 0; i < n; i++, l++) {
-        bad[l] |= step(a, l, got[i], ref[i], bound[i], sigma[i]);
+        step(&a, l, got[i], ref[i], bound[i], sigma[i]);
     }
-    for (int l = 0; l < LANES; l++) {
-        any |= bad[l];
-    }
-    return any == 0;
+    *out = a;
+    return lanes_sum(a.bad) == 0;
 }
 
 static at_issue classify(const at_rule *rule, const void *stored, int64_t d, const at_example *e)
@@ -156,7 +172,7 @@ static int64_t inspect(at_tally *t, lanes *a, const at_rule *rule, const int64_t
             count(t, issue, &e);
         }
         if (isfinite(got[i]) && isfinite(ref[i])) {
-            (void)step(a, (int)(i % LANES), got[i], ref[i], bound[i], sigma[i]);
+            step(a, (int)(i % LANES), got[i], ref[i], bound[i], sigma[i]);
             note_worst(t, &e);
             t->worst.n++;
         }
@@ -176,20 +192,6 @@ static void find_worst(at_tally *t, const int64_t row[3], int64_t first, const d
     }
 }
 
-static double lanes_max(const double *x)
-{
-    double max = x[0];
-    for (int l = 1; l < LANES; l++) {
-        max = x[l] > max ? x[l] : max;
-    }
-    return max;
-}
-
-static double lanes_sum(const double *x)
-{
-    return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
-}
-
 void at_tally_compare(at_tally *t, const at_rule *rule, const int64_t row[3], const void *stored,
                       const double *ref, const double *bound, const double *sigma)
 {
@@ -201,7 +203,7 @@ void at_tally_compare(at_tally *t, const at_rule *rule, const int64_t row[3], co
         double got[PIECE];
         at_dtype_load_double(rule->dtype, got, (const unsigned char *)stored + (size_t)d * size,
                              (size_t)n);
-        lanes a = {0};
+        lanes a;
         if (sweep(&a, got, ref + d, bound + d, sigma + d, n)) {
             double top = lanes_max(a.ratio);
             if (top > t->worst.ratio || t->worst.n == 0) {

@@ -1,6 +1,7 @@
 # One at_test line a module; each module's owner adds its own.
 at_test(verdict test_verdict.c)
-at_test(judge test_judge.c)
+at_test(judge test_judge.c bench.c)
+at_test(teeth test_teeth.c bench.c)
 at_test(mutants test_mutants.c trial.c)
 at_test(case test_case.c)
 at_test(case_codec test_case_codec.c)
