@@ -91,6 +91,17 @@ static void test_golden(void)
     at_arena_close(arena);
 }
 
+/* Packed sequences with gaps; lengths that name an empty sequence. */
+static void test_golden_packed(void)
+{
+    at_arena *arena = open_arena();
+    at_case c =
+        parse("b=4:hq=3:hkv=1:sq=11:skv=9:dqk=8:dv=5:layout=thd:lens=zero_mid:gap=3:seed=4");
+    at_problem p = open_case(&c, arena);
+    CHECK(checksum(&p) == 0x09f5edce02e87f0eU);
+    at_arena_close(arena);
+}
+
 static void test_threads(void)
 {
     static const int threads[] = {1, 2, 7};
@@ -195,7 +206,11 @@ static void test_garbage(void)
 }
 
 const at_test at_tests[] = {
-    {"unit", "golden", test_golden},   {"unit", "threads", test_threads},
-    {"unit", "words", test_words},     {"unit", "streams", test_streams},
-    {"unit", "garbage", test_garbage}, {NULL, NULL, NULL},
+    {"unit", "golden", test_golden},
+    {"unit", "golden_packed", test_golden_packed},
+    {"unit", "threads", test_threads},
+    {"unit", "words", test_words},
+    {"unit", "streams", test_streams},
+    {"unit", "garbage", test_garbage},
+    {NULL, NULL, NULL},
 };

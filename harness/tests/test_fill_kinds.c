@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "harness/problem/problem.h"
+#include "harness/problem/fill.h"
 
 enum { FILLS = AT_FILL_DENORMAL + 1 };
 
@@ -105,6 +105,7 @@ static void test_all_finite(void)
             moments m = moments_of(&p.t[id]);
             CHECK(m.most <= at_dtype_max((at_dtype)c.dtype) && m.most > 0);
             CHECK(isfinite(m.mean));
+            CHECK(c.scale != 0 || m.most < 1500);
         }
         moments m = moments_of(&p.t[AT_DO]);
         CHECK(fabs(m.mean) < 0.5 * m.most && m.deviation > 0.05 * m.most);
@@ -144,10 +145,28 @@ static double log_sum_exp(const double *score, int64_t n)
     return most + log(sum);
 }
 
+/* The least product of two elements alone keeps every logit of a row at -100, and LSE below -88.7
+ * for any number of keys: no luck is needed. */
+static void check_deep_neg_floor(const at_case *c, const at_problem *p)
+{
+    at_fill_plan q, k;
+    at_fill_plan_init(&q, c, AT_Q);
+    at_fill_plan_init(&k, c, AT_K);
+    double most = p->scale * (double)q.base * (double)k.base * (double)c->dim_qk;
+    CHECK(most <= -100 && most + log((double)c->len_kv) < -88.73);
+    CHECK(at_dtype_round((at_dtype)c->dtype, (double)q.base) == (double)q.base);
+    CHECK(at_dtype_round((at_dtype)c->dtype, (double)k.base) == (double)k.base);
+    for (int64_t d = 0; d < c->dim_qk; d++) {
+        CHECK(fabs(at_tensor_get(&p->t[AT_Q], 0, 0, 0, d)) >= fabs((double)q.base));
+        CHECK(fabs(at_tensor_get(&p->t[AT_K], 0, 0, 1, d)) >= fabs((double)k.base));
+    }
+}
+
 static void check_deep_neg(const at_case *c, at_arena *arena)
 {
     static double score[131072];
     at_problem p = open_case(c, arena);
+    check_deep_neg_floor(c, &p);
     for (int64_t i = 0; i < c->len_q; i++) {
         int64_t n = row_scores(&p, i, score);
         double most = -HUGE_VAL, lse = log_sum_exp(score, n);

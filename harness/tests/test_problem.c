@@ -38,14 +38,15 @@ static int64_t rows_of(const at_problem *p, int id, int64_t b)
     return id == AT_K || id == AT_V || id == AT_DK || id == AT_DV ? p->len_kv[b] : p->len_q[b];
 }
 
-/* Every stored element is the stream's value, rounded to the tensor's type. */
+/* Every stored element (every 11th of long rows) is the stream's value, rounded to the type. */
 static int64_t wrong_elements(const at_problem *p, int id)
 {
     const at_tensor *t = &p->t[id];
     int64_t wrong = 0;
     for (int64_t b = 0; b < t->shape[0]; b++) {
         int64_t rows = t->start != NULL ? rows_of(p, id, b) : t->shape[2];
-        for (int64_t i = 0; i < t->shape[1] * rows * t->shape[3]; i++) {
+        int64_t step = t->shape[3] > 64 ? 11 : 1; /* at_fill_value makes a whole row */
+        for (int64_t i = 0; i < t->shape[1] * rows * t->shape[3]; i += step) {
             int64_t d = i % t->shape[3], s = i / t->shape[3] % rows, h = i / t->shape[3] / rows;
             double want = at_fill_value(&p->c, (at_tensor_id)id, b, h, s, d);
             wrong += at_tensor_get(t, b, h, s, d) != at_dtype_round(t->dtype, want);
