@@ -196,17 +196,22 @@ static const struct {
     [AT_F8E5M2] = {-10, 13, 0x1p-14F},
 };
 
-/* The largest power of two <= x (a last-bit error of x aside) that the type's range allows. */
-static double power_below(double x, at_dtype dtype)
+/* The largest power of two <= x (a last-bit error of x aside) within 2^low..2^high. */
+static double clamped_power(double x, int low, int high)
 {
     double power = 1, reach = x * (1 + 0x1p-30);
-    for (int e = 0; e < ranges[dtype].high && power * 2 <= reach; e++) {
+    for (int e = 0; e < high && power * 2 <= reach; e++) {
         power *= 2;
     }
-    for (int e = 0; e > ranges[dtype].low && power > reach; e--) {
+    for (int e = 0; e > low && power > reach; e--) {
         power /= 2;
     }
     return power;
+}
+
+static double power_below(double x, at_dtype dtype)
+{
+    return clamped_power(x, ranges[dtype].low, ranges[dtype].high);
 }
 
 static int bit_length(int64_t n)
@@ -240,8 +245,10 @@ static void plan_deep_neg(at_fill_plan *plan, const at_case *c)
     int extra = bit_length(c->len_kv) - 16;
     double target = 101 + (extra > 0 ? extra : 0);
     double need = target / (s.g * sqrt((double)c->dim_qk));
-    double k = power_below(sqrt(need), dtype);
-    double q = power_below(need / k, dtype), step = q / 4;
+    /* Values reach 3 times the power at most, where normal ones reach 7: one bit more of range. */
+    int low = ranges[dtype].low, high = ranges[dtype].high + 1;
+    double k = clamped_power(sqrt(need), low, high);
+    double q = clamped_power(need / k, low, high), step = q / 4;
     for (int i = 0; i < 4 && q * k < need; i++) {
         q += step;
     }
