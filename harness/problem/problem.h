@@ -48,7 +48,11 @@ typedef struct at_problem {
 /* Lengths, guarded buffers, inputs generated and copied to the shadow, outputs poisoned. The arena
  * owns everything: reset or close it to release the problem. For a case that at_case_check accepts:
  * AT_UNSUPPORTED for features that problems cannot hold yet (the sentence names key and value), or
- * AT_NO_MEMORY. Lengths of the kinds of `lens`: see lens.h. */
+ * AT_NO_MEMORY.
+ * Lengths by `lens`, q and kv drawn independently from the seed: none, full: the full length; half:
+ * ceil(len / 2); one: min(1, len); random: uniform in 1..len (0 when len is 0); zero_first,
+ * zero_mid, zero_last: random, except that sequence 0, batch / 2 or batch - 1 is empty: seed % 3 =
+ * 0: q and kv, 1: kv only (dead rows), 2: q only. lenq and lenkv say it themselves. */
 AT_API at_status at_problem_open(at_problem *out, const at_case *c, at_arena *arena, at_error *err)
     AT_MUST_CHECK;
 

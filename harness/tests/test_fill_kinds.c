@@ -213,6 +213,9 @@ static void test_deep_neg_scale(void)
     }
     at_case many = parse("sq=1:skv=131072:dqk=8:dv=1:fill=deep_neg");
     check_deep_neg(&many, arena);
+    many = parse("sq=1:skv=1048576:dqk=8:dv=1:scale=12.625:fill=deep_neg:pass=fwd");
+    at_problem p = open_case(&many, arena); /* 8 * scale = 101: no slack but that for keys */
+    check_deep_neg_floor(&many, &p);
     at_arena_close(arena);
 }
 

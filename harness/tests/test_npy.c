@@ -160,16 +160,15 @@ static void test_unwritable(void)
     CHECK_HAS(err.text, "/: cannot be written");
 }
 
-/* A full disk, as a limit on the size of a file. */
-static void test_full_disk(void)
+/* True when writing n values under a limit of the file's size gives the error, in a child. */
+static bool fails_on_full_disk(int64_t n, rlim_t size)
 {
     static const double values[4096];
     const char *path = path_of("full.npy");
     pid_t child = fork();
     if (child == 0) {
-        struct rlimit limit = {4096, 4096};
+        struct rlimit limit = {size, size};
         at_error err = {""};
-        const int64_t n = 4096;
         (void)signal(SIGXFSZ, SIG_IGN);
         bool right = setrlimit(RLIMIT_FSIZE, &limit) == 0;
         right &= at_npy_write_double(path, values, &n, 1, &err) == AT_IO;
@@ -178,7 +177,13 @@ static void test_full_disk(void)
     }
     int status = 0;
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void test_full_disk(void)
+{
+    CHECK(fails_on_full_disk(4096, 4096)); /* noticed while writing */
+    CHECK(fails_on_full_disk(4, 0));       /* noticed when the file is closed */
 }
 
 /* NumPy itself, where it is installed. */
