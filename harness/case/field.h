@@ -66,8 +66,8 @@ at_status at_case_assign_json(at_case *c, uint64_t *given, const at_json *member
                               at_error *err) AT_MUST_CHECK;
 
 enum { AT_FIELD_TEXT_MAX = 1024 };
-/* Text of the member's value, without a terminating NUL; returns one past its end. */
-char *at_field_print(const at_case *c, const at_field *f, char *text);
+/* Text of the member's value, without a terminating NUL; returns one past what it wrote. */
+char *at_field_print(const at_case *c, const at_field *f, char *end);
 
 #ifdef __cplusplus
 }

@@ -241,6 +241,14 @@ static void assign_value(at_case *c, uint64_t *given, const at_axis *axis, const
     *given |= UINT64_C(1) << axis->row;
 }
 
+uint32_t at_hash_name(const char *text, uint32_t hash)
+{
+    for (; *text != '\0'; text++) {
+        hash = (hash ^ (unsigned char)*text) * UINT32_C(16777619);
+    }
+    return hash;
+}
+
 void at_space_at(at_case *out, uint64_t *given, const at_space *space, uint64_t index)
 {
     memset(out, 0, sizeof *out);
@@ -265,11 +273,12 @@ void at_space_draw(at_case *out, uint64_t *given, const at_space *space, uint64_
     for (size_t i = 0; i < space->n; i++) {
         const at_axis *axis = &space->axis[i];
         const at_span *span = axis->span;
-        uint64_t counter = (index * at_case_field_count + axis->row) * 2;
-        uint64_t at = at_rng_below(seed, stream, counter, axis->weight);
+        /* A stream a key: new keys and reordered ones do not change what the others draw. */
+        uint32_t own = at_hash_name(at_case_fields[axis->row].key, stream);
+        uint64_t at = at_rng_below(seed, own, 2 * index, axis->weight);
         for (; at >= span->weight; span++) {
             at -= span->weight;
         }
-        assign_value(out, given, axis, span, at_rng_below(seed, stream, counter + 1, span->count));
+        assign_value(out, given, axis, span, at_rng_below(seed, own, 2 * index + 1, span->count));
     }
 }

@@ -52,6 +52,9 @@ at_status at_space_weigh(at_space *space, const char *key, const char *text, uin
 at_status at_space_count(uint64_t *out, const at_space *space, uint64_t limit,
                          at_error *err) AT_MUST_CHECK;
 
+/* FNV-1a, continued from `hash` (2166136261 to begin with). */
+uint32_t at_hash_name(const char *text, uint32_t hash);
+
 /* Combination `index` (the last axis runs fastest), or draw number `index` of a stream: the keys
  * assigned but neither resolved nor checked. */
 void at_space_at(at_case *out, uint64_t *given, const at_space *space, uint64_t index);

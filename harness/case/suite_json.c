@@ -153,14 +153,6 @@ static at_status weigh(at_space *space, const at_json *sample, at_error *err)
     return AT_OK;
 }
 
-static uint32_t hash_name(const char *text, uint32_t hash)
-{
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (unsigned char)*text) * UINT32_C(16777619);
-    }
-    return hash;
-}
-
 static at_status read_sample(at_suite_sample *out, const at_json *sample, const char *group,
                              at_error *err)
 {
@@ -173,7 +165,7 @@ static at_status read_sample(at_suite_sample *out, const at_json *sample, const 
     }
     out->n = (uint64_t)n;
     out->seed = (uint64_t)seed;
-    out->stream = hash_name(group, UINT32_C(2166136261)); /* FNV-1a */
+    out->stream = at_hash_name(group, UINT32_C(2166136261));
     return AT_OK;
 }
 
