@@ -68,18 +68,14 @@ static const char *paint(const at_options *o, at_kind kind)
 
 static void print_measure(const at_measure *m, const char *name)
 {
-    char got[AT_REAL_TEXT], want[AT_REAL_TEXT], bound[AT_REAL_TEXT];
     (void)printf("  %-4s %-10s error/bound %-9.4g", name, at_kind_names[m->kind], m->max_ratio);
     if (m->total == 0) {
         (void)puts("  (no elements)");
         return;
     }
-    (void)at_real_print(m->got, got);
-    (void)at_real_print(m->want, want);
-    (void)at_real_print(m->bound, bound);
-    (void)printf("  at [%lld %lld %lld %lld]: got %s, want %s, bound %s\n", (long long)m->index[0],
-                 (long long)m->index[1], (long long)m->index[2], (long long)m->index[3], got, want,
-                 bound);
+    (void)printf("  at [%lld %lld %lld %lld]: got %.9g, want %.9g, bound %.3g\n",
+                 (long long)m->index[0], (long long)m->index[1], (long long)m->index[2],
+                 (long long)m->index[3], m->got, m->want, m->bound);
     if (m->wrong > 0) {
         (void)printf("                  %lld of %lld elements are wrong\n", (long long)m->wrong,
                      (long long)m->total);

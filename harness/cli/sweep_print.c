@@ -100,7 +100,7 @@ static bool same_story(const at_finding *a, const at_finding *b)
 
 static void print_numbers(const at_record *r)
 {
-    if (r->tensor < 0) {
+    if (r->tensor < 0 || !at_record_has_numbers(r)) {
         return;
     }
     (void)printf("    worst at [%lld %lld %lld %lld]: got %.6g, want %.6g, bound %.3g\n",

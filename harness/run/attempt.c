@@ -7,7 +7,8 @@ enum { EXCUSES = 2, KILL_EXCUSES = 4 }; /* runs that must end so before it is be
 
 static bool is_kill(const at_verdict *v)
 {
-    return v->kind == AT_CRASH && strcmp(v->reason.code, "sigkill") == 0;
+    return strcmp(v->reason.code, "sigkill") == 0 ||
+           strcmp(v->reason.code, "reference_sigkill") == 0;
 }
 
 /* Memory shortage, our own failures, and a SIGKILL that someone outside may have sent. */

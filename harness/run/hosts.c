@@ -1,10 +1,13 @@
 #include "harness/run/hosts.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
+enum { STARTS = 5 };
 #define HELLO_SECONDS 120.0 /* Python hosts import frameworks first */
 
 static at_status read_hello(at_host *h, const char *line, size_t length, at_error *err)
@@ -27,9 +30,11 @@ static at_status read_hello(at_host *h, const char *line, size_t length, at_erro
     return status;
 }
 
-/* Waits for the first line, or for the reason why there is none. */
-static at_status hear(at_host *h, at_error *err)
+/* Waits for the first line, or for the reason why there is none. *killed: a SIGKILL was it, which a
+ * worker hardly sends itself before its hello. */
+static at_status hear(at_host *h, bool *killed, at_error *err)
 {
+    *killed = false;
     char *line = NULL, code[48], death[128], tail[250];
     size_t length = 0;
     double end = at_clock() + HELLO_SECONDS;
@@ -42,6 +47,7 @@ static at_status hear(at_host *h, at_error *err)
         if (h->first.from < 0 || at_process_ended(&h->first, &wait_status)) {
             at_status drained = at_process_read(&h->first, err);
             wait_status = h->first.pid > 0 ? at_process_kill(&h->first) : wait_status;
+            *killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
             at_death_text(wait_status, code, death);
             at_process_tail(&h->first, tail, sizeof tail);
             for (char *c = tail; *c != '\0'; c++) {
@@ -58,6 +64,24 @@ static at_status hear(at_host *h, at_error *err)
     }
 }
 
+static at_status start(at_host *h, int threads, at_error *err)
+{
+    at_spawn how = {.argv = h->argv, .threads = threads};
+    return at_process_open(&h->first, &how, err);
+}
+
+/* Hears the hello of one that was started; one that is killed from outside gets other tries. */
+static at_status introduce(at_host *h, int threads, at_error *err)
+{
+    bool killed = false;
+    at_status status = hear(h, &killed, err);
+    for (int tries = 1; status != AT_OK && killed && tries < STARTS; tries++) {
+        AT_TRY(start(h, threads, err));
+        status = hear(h, &killed, err);
+    }
+    return status;
+}
+
 static at_status check_names(const at_hosts *hosts, const at_host *added, at_error *err)
 {
     for (size_t i = 0; i < added->backend_count; i++) {
@@ -72,6 +96,17 @@ static at_status check_names(const at_hosts *hosts, const at_host *added, at_err
     return AT_OK;
 }
 
+/* A plain command replaces the shell, so that signals and the end of its pipes are its own; what
+ * only a shell can run is left to it. */
+static const char *shell_line(char *out, size_t room, const char *command)
+{
+    bool plain = strpbrk(command, ";&|<>(){}`\n") == NULL;
+    size_t word = strcspn(command, " =");
+    bool assigns = command[word] == '=';
+    (void)snprintf(out, room, "%s%s", plain && !assigns ? "exec " : "", command);
+    return out;
+}
+
 at_status at_hosts_open(at_hosts *out, const char *const *self, const char *const *commands,
                         int command_count, int threads, at_error *err)
 {
@@ -83,18 +118,18 @@ at_status at_hosts_open(at_hosts *out, const char *const *self, const char *cons
         const char **shell = out->shell[i];
         shell[0] = "/bin/sh";
         shell[1] = "-c";
-        shell[2] = i > 0 ? commands[i - 1] : NULL;
+        shell[2] = i > 0 ? shell_line(out->line[i], sizeof out->line[i], commands[i - 1]) : NULL;
         h->argv = i > 0 ? shell : self;
         h->name = i > 0 ? commands[i - 1] : "attest worker";
-        at_spawn how = {.argv = h->argv, .threads = threads};
         out->n = i + 1;
-        status = at_process_open(&h->first, &how, err);
+        status = start(h, threads, err); /* all of them, before the first is waited for */
     }
     for (int i = 0; i < out->n && status == AT_OK; i++) {
-        status = hear(&out->host[i], err);
-        status = status == AT_OK ? check_names(out, &out->host[i], err) : status;
+        at_host *h = &out->host[i];
+        status = introduce(h, threads, err);
+        status = status == AT_OK ? check_names(out, h, err) : status;
         if (status != AT_OK) {
-            status = at_fail_in(err, status, "worker \"%s\"", out->host[i].name);
+            status = at_fail_in(err, status, "worker \"%s\"", h->name);
         }
     }
     if (status != AT_OK) {

@@ -26,6 +26,7 @@ typedef struct at_hosts {
     int threads; /* for each worker */
     at_host host[AT_HOSTS_MAX];
     const char *shell[AT_HOSTS_MAX][5];
+    char line[AT_HOSTS_MAX][4096];
 } at_hosts;
 
 /* Starts one worker of our own program (`self`: NULL-terminated argv) and one of each command (run

@@ -48,6 +48,11 @@ char *at_signature(const at_case *c, const char *backend, at_kind kind, const at
     return copy_text(text);
 }
 
+bool at_record_has_numbers(const at_record *r)
+{
+    return r->tensor >= 0 && r->measured != AT_OVERRUN && r->measured != AT_CLOBBERED;
+}
+
 static void put_list(at_json *object, const char *key, const char *joined)
 {
     at_json *list = at_json_array();

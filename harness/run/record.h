@@ -36,6 +36,9 @@ typedef struct at_record {
 AT_API at_status at_record_read(at_record *out, const at_json *line, at_error *err) AT_MUST_CHECK;
 AT_API void at_record_close(at_record *r);
 
+/* Do index, got, want and bound say what went wrong? Not where memory beside the tensor did. */
+AT_API bool at_record_has_numbers(const at_record *r);
+
 /* What a line says beyond its verdict. NULL text is left out of the line. */
 typedef struct at_record_frame {
     const at_case *c;

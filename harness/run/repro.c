@@ -22,7 +22,7 @@ static void describe(at_text *out, const at_record *r)
                 r->code, r->code[0] ? ")" : "");
     at_text_add(out, "in        %s%s%s\n", at_step_names[r->step], r->tensor >= 0 ? " " : "",
                 r->tensor >= 0 ? at_tensor_names[r->tensor] : "");
-    if (r->tensor >= 0) {
+    if (at_record_has_numbers(r)) {
         (void)at_real_print(r->got, got);
         (void)at_real_print(r->want, want);
         (void)at_real_print(r->bound, bound);

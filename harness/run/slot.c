@@ -117,6 +117,7 @@ static void take_claim(at_slot *s, const at_event *event)
     const char *engine = at_json_text(at_json_get(event->body, "engine"));
     size_t used = 0;
     (void)snprintf(s->claimed, sizeof s->claimed, "%s", engine != NULL ? engine : "");
+    s->verdict.step[AT_STEP_CLAIM].ran = true;
     s->step = s->began ? s->step : AT_BEGIN_FORWARD; /* a worker that tells no steps */
     const at_json *list = at_json_get(event->body, "engines");
     for (const at_json *m = list ? at_json_first(list) : NULL; m != NULL; m = at_json_next(m)) {

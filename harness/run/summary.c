@@ -97,7 +97,7 @@ static at_json *make_example(const at_record *r)
     at_json_put_text(object, "id", r->id);
     at_json_put_text(object, "case", r->case_text);
     at_json_put_text(object, "engine", r->engine);
-    if (r->tensor >= 0) {
+    if (at_record_has_numbers(r)) {
         at_json *index = at_json_array();
         for (int i = 0; i < 4; i++) {
             at_json_add_integer(index, r->index[i]);

@@ -325,6 +325,14 @@ static void test_excuses(void)
     settles(&a, AT_CRASH, 4, 4);
 
     a = (at_attempt){0};
+    for (int i = 0; i < 3; i++) { /* the reference was killed */
+        CHECK_INT(at_attempt_add(&a, verdict(AT_ERROR, "reference_sigkill"), 1, true),
+                  AT_NEXT_ALONE);
+    }
+    CHECK_INT(at_attempt_add(&a, verdict(AT_PASS, ""), 1, true), AT_NEXT_REPORT);
+    settles(&a, AT_PASS, 1, 1);
+
+    a = (at_attempt){0};
     CHECK_INT(at_attempt_add(&a, verdict(AT_CRASH, "sigkill"), 1, true), AT_NEXT_ALONE);
     CHECK_INT(at_attempt_add(&a, verdict(AT_WRONG, "bound"), 1, true), AT_NEXT_FRESH);
     CHECK_INT(at_attempt_add(&a, verdict(AT_WRONG, "bound"), 1, true), AT_NEXT_REPORT);

@@ -93,8 +93,8 @@ static void test_bad_input(void)
     refuses("sq=4 --baseline nowhere.json", "nowhere.json: cannot be read");
     refuses("sq=4 --baseline torn.json", "torn.json:1:");
     refuses("sq=4 --plugin nowhere.so", "nowhere.so");
-    refuses("sq=4 --worker 'exit 3'", "worker \"exit 3\": no hello: the process left with exit "
-                                      "code 3");
+    refuses("sq=4 --worker 'sh -c \"exit 3\"'", "no hello: the process left with exit "
+                                                "code 3");
     refuses("sq=4 --worker 'echo what; sleep 9'", "not valid JSON");
     refuses("sq=4 --corpus nowhere", "nowhere");
 }
