@@ -14,6 +14,8 @@ const at_command at_commands[] = {
     {"explain", "ID|STATUS|KEY|CASE|fields", "say what a name means", cmd_explain},
     {"worker", "", NULL, cmd_worker},
     {"select", "CASE... --selector NAME", "who would serve it, and why the others not", cmd_select},
+    {"audit", "--selector NAME --space NAME", "check rule sets against what kernel builds can do",
+     cmd_audit},
     {NULL, NULL, NULL, NULL},
 };
 const char *at_program = "attest";

@@ -15,7 +15,7 @@ typedef struct entry {
     at_step step;
     at_expr *when; /* NULL: always */
     bool never;
-    uint64_t keys;
+    uint64_t keys, slots;
 } entry;
 
 struct at_capabilities {
@@ -127,7 +127,7 @@ static at_status compile_when(at_capabilities *set, entry *e, const char *text, 
         at_expr_close(when);
         return AT_OK;
     }
-    at_lets_need(&set->lets, at_expr_slots(when));
+    e->slots = at_lets_reach(&set->lets, at_expr_slots(when));
     e->when = when;
     return AT_OK;
 }
@@ -268,7 +268,8 @@ at_status at_capability_find_fast(int *out, const at_capabilities *set, const at
                                   at_step step, int64_t arch, at_error *err)
 {
     int64_t slot[AT_LET_SLOTS];
-    at_expr_frame frame = {.c = c, .arch = arch != AT_ARCH_ANY ? arch : set->arch};
+    uint64_t done = 0;
+    at_expr_frame frame = {.c = c, .arch = arch != AT_ARCH_ANY ? arch : set->arch, .slot = slot};
     int64_t covered = 1;
     *out = -1;
     if (set->covers != NULL && at_expr_eval(&covered, set->covers, &frame, err) != AT_OK) {
@@ -277,13 +278,13 @@ at_status at_capability_find_fast(int *out, const at_capabilities *set, const at
     if (covered == 0) {
         return AT_OK;
     }
-    at_lets_eval(&set->lets, &frame, slot);
     for (size_t i = 0; i < set->count; i++) {
         const entry *e = &set->entry[i];
         int64_t holds = 1;
         if (e->never || e->step != step) {
             continue;
         }
+        at_lets_fill(&set->lets, &frame, slot, &done, e->slots);
         if (e->when != NULL && at_expr_eval(&holds, e->when, &frame, err) != AT_OK) {
             at_lets_explain(&set->lets, &frame, at_expr_slots(e->when), err);
             return at_fail_in(err, AT_INVALID, "capability set %s: rule \"%.60s\"", set->name,
@@ -301,6 +302,12 @@ at_capability at_capability_at(const at_capabilities *set, int entry_index)
 {
     AT_ASSERT(entry_index < (int)set->count);
     return entry_index >= 0 ? set->entry[entry_index].what : (at_capability){0};
+}
+
+at_step at_capability_step(const at_capabilities *set, int entry_index)
+{
+    AT_ASSERT(entry_index >= 0 && entry_index < (int)set->count);
+    return set->entry[entry_index].step;
 }
 
 uint64_t at_capability_keys(const at_capabilities *set, int entry_index)

@@ -16,12 +16,19 @@ static at_status explain(const at_selector *s, const at_expr *e, const at_expr_f
     return at_fail_in(err, AT_INVALID, "%s: %s \"%.60s\"", file, what, id);
 }
 
-static at_status choose(at_decision *out, const at_selector *s, const at_expr_frame *frame,
+/* The values of a decision's lets, filled when a rule first asks. */
+typedef struct values {
+    uint64_t done;
+    int64_t slot[AT_LET_SLOTS];
+} values;
+
+static at_status choose(at_decision *out, const at_selector *s, at_expr_frame *frame, values *v,
                         at_error *err)
 {
     for (size_t i = 0; i < s->prefer_count; i++) {
         const at_prefer *p = &s->prefer[i];
         int64_t holds = 1;
+        at_lets_fill(&s->lets, frame, v->slot, &v->done, p->slots);
         if (p->when != NULL && at_expr_eval(&holds, p->when, frame, err) != AT_OK) {
             return explain(s, p->when, frame, s->path[0], "prefer of", s->name, err);
         }
@@ -41,8 +48,9 @@ static at_status choose(at_decision *out, const at_selector *s, const at_expr_fr
 at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const at_case *c,
                                   at_error *err)
 {
-    int64_t slot[AT_LET_SLOTS];
-    at_expr_frame frame = {.c = c, .arch = at_selector_arch(s, c)};
+    values v;
+    at_expr_frame frame = {.c = c, .arch = at_selector_arch(s, c), .slot = v.slot};
+    v.done = 0;
     frame.on = ((uint32_t)1 << s->backend_count) - 1;
     *out = (at_decision){.winner = -1};
     memset(out->rule, -1, sizeof out->rule);
@@ -51,13 +59,13 @@ at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const 
                        "%s asks for the arch: give it in the case or the environment, as arch=sm90",
                        s->name);
     }
-    at_lets_eval(&s->lets, &frame, slot);
     for (size_t i = 0; i < s->rule_count && frame.on != 0; i++) {
         const at_rule *r = &s->rule[i];
         int64_t holds = 1;
         if (r->never || (r->off & frame.on) == 0) {
             continue;
         }
+        at_lets_fill(&s->lets, &frame, v.slot, &v.done, r->slots);
         if (r->when != NULL && at_expr_eval(&holds, r->when, &frame, err) != AT_OK) {
             return explain(s, r->when, &frame, r->file, "rule", r->id, err);
         }
@@ -67,7 +75,7 @@ at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const 
         frame.on &= holds != 0 ? ~r->off : ~(uint32_t)0;
     }
     out->admitted = frame.on;
-    return choose(out, s, &frame, err);
+    return choose(out, s, &frame, &v, err);
 }
 
 at_refusal at_selector_rule(const at_selector *s, size_t rule)
@@ -183,15 +191,17 @@ size_t at_selector_rules(const at_selector *s)
     return s->rule_count;
 }
 
-int at_selector_rule_about(const at_selector *s, size_t i, uint64_t keys)
+int at_selector_rule_about(const at_selector *s, size_t i, const uint64_t *rules, uint64_t keys)
 {
-    int best = -1, best_both = 0, best_either = 1;
+    uint64_t arch = (uint64_t)1 << (at_case_field("arch", 4) - at_case_fields);
+    int best = -1, best_both = 0, best_either = 0;
     for (size_t k = 0; k < s->rule_count; k++) {
         const at_rule *r = &s->rule[k];
-        int both = __builtin_popcountll(r->keys & keys);
-        int either = __builtin_popcountll(r->keys | keys);
-        bool about = (r->off >> i & 1) != 0 && both > 0;
-        if (about && both * best_either > best_both * either) {
+        int both = __builtin_popcountll(r->keys & keys & ~arch);
+        int either = __builtin_popcountll((r->keys | keys) & ~arch);
+        bool about = (r->off >> i & 1) != 0 && (rules[k / 64] >> k % 64 & 1) != 0 && !r->caller;
+        if (about &&
+            (both > best_both || (both == best_both && both > 0 && either < best_either))) {
             best = (int)k;
             best_both = both;
             best_either = either;

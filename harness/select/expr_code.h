@@ -36,7 +36,7 @@ typedef enum at_expr_code {
     AT_OP_RANGE,       /* the same of the top */
     AT_OP_IN,          /* `offset` words of the pool from `value` on; or not */
     AT_OP_FIELD_BITS,  /* value: bit set of accepted words 0..63 */
-    AT_OP_OVERLAP,     /* the top and value share a bit */
+    AT_OP_OVERLAP,     /* the top and value share a bit; or not */
     AT_OP_IF_FALSE,    /* value: where to go with the top kept; else drop the top */
     AT_OP_IF_TRUE
 } at_expr_code;
@@ -44,11 +44,16 @@ typedef enum at_expr_code {
 /* Signs that a comparison accepts. */
 enum { AT_BELOW = 1, AT_EQUAL = 2, AT_ABOVE = 4 };
 
+/* An op that leaves a truth value may act as the IF that follows it. */
+enum { AT_BRANCH_NONE, AT_BRANCH_FALSE, AT_BRANCH_TRUE };
+
 typedef struct at_expr_op {
     uint8_t code; /* at_expr_code */
     uint8_t negate;
+    uint8_t
+        branch; /* on this value, keep it and go to target; else leave nothing and skip the IF */
     uint16_t column;
-    uint32_t offset;
+    uint32_t offset, target;
     int64_t value;
     uint64_t span;
 } at_expr_op;

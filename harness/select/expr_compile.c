@@ -141,6 +141,37 @@ static at_status enter(at_parser *p)
                : AT_OK;
 }
 
+static bool is_jump(const at_expr_op *op)
+{
+    return op->code == AT_OP_IF_FALSE || op->code == AT_OP_IF_TRUE;
+}
+
+/* Turns the truth that the operand ends with around in place; false: it needs an op of its own. */
+static bool negate(at_parser *p, const at_operand *o)
+{
+    at_expr_op *last = &p->e->op[p->e->count - 1];
+    for (const at_expr_op *op = p->e->op + o->start; op < last; op++) {
+        if (is_jump(op) && op->value == p->e->count) { /* another truth arrives at the end */
+            return false;
+        }
+    }
+    switch (last->code) {
+    case AT_OP_COMPARE:
+        last->value ^= AT_BELOW | AT_EQUAL | AT_ABOVE;
+        return true;
+    case AT_OP_FIELD_RANGE:
+    case AT_OP_RANGE:
+    case AT_OP_FIELD_BITS:
+    case AT_OP_IN:
+    case AT_OP_OVERLAP:
+    case AT_OP_SLOT:
+        last->negate ^= 1;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static at_status parse_unary(at_parser *p, at_operand *out)
 {
     bool negative = at_parser_at(p, "-");
@@ -154,8 +185,10 @@ static at_status parse_unary(at_parser *p, at_operand *out)
     AT_TRY(parse_unary(p, out));
     AT_TRY(need(p, out, negative ? AT_EXPR_INT : AT_EXPR_BOOL));
     p->depth--;
-    at_parser_emit(p,
-                   (at_expr_op){.code = negative ? AT_OP_NEG : AT_OP_NOT, .column = sign.column});
+    if (negative || !negate(p, out)) {
+        at_parser_emit(
+            p, (at_expr_op){.code = negative ? AT_OP_NEG : AT_OP_NOT, .column = sign.column});
+    }
     out->names = NULL;
     out->token = sign;
     if (out->constant) {
@@ -294,6 +327,25 @@ at_status at_parse_any(at_parser *p, at_operand *out)
     return AT_OK;
 }
 
+/* Jumps that land on a jump of their kind go where it goes; truths take over the jump behind them.
+ */
+static void link_jumps(at_expr *e)
+{
+    for (uint32_t i = e->count; i-- > 0;) {
+        at_expr_op *op = &e->op[i];
+        while (is_jump(op) && op->value < e->count && e->op[op->value].code == op->code) {
+            op->value = e->op[op->value].value;
+        }
+        bool truth = op->code == AT_OP_FIELD_RANGE || op->code == AT_OP_RANGE ||
+                     op->code == AT_OP_FIELD_BITS || op->code == AT_OP_COMPARE ||
+                     op->code == AT_OP_SLOT || op->code == AT_OP_NOT;
+        if (truth && i + 1 < e->count && is_jump(op + 1)) {
+            op->branch = op[1].code == AT_OP_IF_TRUE ? AT_BRANCH_TRUE : AT_BRANCH_FALSE;
+            op->target = (uint32_t)op[1].value;
+        }
+    }
+}
+
 static at_status finish(at_parser *p, const at_operand *o, at_expr_type want)
 {
     char is[96];
@@ -311,6 +363,7 @@ static at_status finish(at_parser *p, const at_operand *o, at_expr_type want)
         return at_parser_fail(p, 1, "needs %d words at once, at most %d are there", p->stack_most,
                               AT_EXPR_STACK);
     }
+    link_jumps(p->e);
     p->e->type = (at_expr_type)o->kind;
     p->e->names = o->kind == AT_EXPR_NAME ? o->names : NULL;
     p->e->constant = o->constant;

@@ -39,6 +39,12 @@ static inline int64_t in_range(const at_expr_op *op, int64_t value)
     return ((uint64_t)value - (uint64_t)op->value <= op->span) != op->negate;
 }
 
+static inline int64_t has_bit(const at_expr_op *op, int64_t value)
+{
+    uint64_t at = (uint64_t)value;
+    return (at < 64 && ((uint64_t)op->value >> at & 1) != 0) != op->negate;
+}
+
 static at_status fail(at_error *err, const at_expr_op *op, const char *what)
 {
     return at_fail(err, AT_INVALID, "column %d: %s", op->column, what);
@@ -128,10 +134,6 @@ static at_status load(int64_t *out, const at_expr_op *op, const at_expr_frame *f
         memcpy(&n, (const char *)frame->c + op->offset, sizeof n);
         *out = n > 0;
         return AT_OK;
-    case AT_OP_SLOT:
-        *out = frame->slot[op->value];
-        return (frame->bad >> op->value & 1) != 0 ? fail(err, op, "the let used here has no value")
-                                                  : AT_OK;
     default: /* AT_OP_U64 */
         *out = member(frame->c, op->offset);
         return *out < 0 ? fail(err, op, "the number does not fit a signed 64-bit integer") : AT_OK;
@@ -148,7 +150,7 @@ static at_status unary(int64_t *s, const at_expr *e, const at_expr_op *op, at_er
         s[-1] = listed(e->pool + op->value, op->offset, s[-1]) != (op->negate != 0);
         return AT_OK;
     case AT_OP_OVERLAP:
-        s[-1] = (s[-1] & op->value) != 0;
+        s[-1] = ((s[-1] & op->value) != 0) != (op->negate != 0);
         return AT_OK;
     case AT_OP_TO_REAL:
         s[-1] = word_of((double)s[-1]);
@@ -184,64 +186,84 @@ static at_status binary(int64_t *s, const at_expr_op *op, at_error *err)
     }
 }
 
+/* Operations that are rare, on the stack below *top; moves *top. */
+static at_status rare(int64_t **top, const at_expr *e, const at_expr_op *op,
+                      const at_expr_frame *frame, at_error *err)
+{
+    switch (op->code) {
+    case AT_OP_ON:
+    case AT_OP_ARCH:
+    case AT_OP_SM:
+    case AT_OP_GIVEN:
+    case AT_OP_U64:
+        return load((*top)++, op, frame, err);
+    case AT_OP_NEG:
+    case AT_OP_IN:
+    case AT_OP_OVERLAP:
+    case AT_OP_TO_REAL:
+    case AT_OP_TO_REAL_BELOW:
+        return unary(*top, e, op, err);
+    default:
+        return binary((*top)--, op, err);
+    }
+}
+
 at_status at_expr_eval(int64_t *out, const at_expr *e, const at_expr_frame *frame, at_error *err)
 {
     int64_t stack[AT_EXPR_STACK];
-    int64_t *s = stack; /* one past the top */
+    int64_t *s = stack, truth = 0; /* s: one past the top */
     const at_expr_op *op = e->op, *end = e->op + e->count;
-    for (; op < end; op++) {
+    while (op < end) {
         switch (op->code) {
-        case AT_OP_PUSH:
-            *s++ = op->value;
-            break;
-        case AT_OP_FIELD:
-            *s++ = member(frame->c, op->offset);
-            break;
         case AT_OP_FIELD_RANGE:
-            *s++ = in_range(op, member(frame->c, op->offset));
+            truth = in_range(op, member(frame->c, op->offset));
             break;
         case AT_OP_RANGE:
-            s[-1] = in_range(op, s[-1]);
+            truth = in_range(op, *--s);
             break;
-        case AT_OP_FIELD_BITS: {
-            uint64_t at = (uint64_t)member(frame->c, op->offset);
-            *s++ = at < 64 && ((uint64_t)op->value >> at & 1) != 0;
+        case AT_OP_FIELD_BITS:
+            truth = has_bit(op, member(frame->c, op->offset));
             break;
-        }
         case AT_OP_COMPARE:
-            s--;
-            s[-1] = op->value >> (1 + (s[-1] > s[0]) - (s[-1] < s[0])) & 1;
+            s -= 2;
+            truth = op->value >> (1 + (s[0] > s[1]) - (s[0] < s[1])) & 1;
+            break;
+        case AT_OP_SLOT:
+            if ((frame->bad >> op->value & 1) != 0) {
+                return fail(err, op, "the let used here has no value");
+            }
+            truth = frame->slot[op->value] ^ op->negate;
+            break;
+        case AT_OP_NOT:
+            truth = !*--s;
             break;
         case AT_OP_IF_FALSE:
         case AT_OP_IF_TRUE:
             if ((s[-1] != 0) == (op->code == AT_OP_IF_TRUE)) {
-                op = e->op + op->value - 1;
+                op = e->op + op->value;
             } else {
                 s--;
+                op++;
             }
-            break;
-        case AT_OP_NOT:
-            s[-1] = !s[-1];
-            break;
-        case AT_OP_ON:
-        case AT_OP_ARCH:
-        case AT_OP_SM:
-        case AT_OP_GIVEN:
-        case AT_OP_SLOT:
-        case AT_OP_U64:
-            AT_TRY(load(s++, op, frame, err));
-            break;
-        case AT_OP_NEG:
-        case AT_OP_IN:
-        case AT_OP_OVERLAP:
-        case AT_OP_TO_REAL:
-        case AT_OP_TO_REAL_BELOW:
-            AT_TRY(unary(s, e, op, err));
-            break;
+            continue;
+        case AT_OP_PUSH:
+            *s++ = (op++)->value;
+            continue;
+        case AT_OP_FIELD:
+            *s++ = member(frame->c, (op++)->offset);
+            continue;
         default:
-            AT_TRY(binary(s, op, err));
-            s--;
-            break;
+            AT_TRY(rare(&s, e, op++, frame, err));
+            continue;
+        }
+        if (op->branch == AT_BRANCH_NONE) {
+            *s++ = truth;
+            op++;
+        } else if ((truth != 0) == (op->branch == AT_BRANCH_TRUE)) {
+            *s++ = truth;
+            op = e->op + op->target;
+        } else {
+            op += 2;
         }
     }
     *out = stack[0];

@@ -78,38 +78,34 @@ at_status at_lets_add(at_lets *lets, const char *name, const char *text, at_erro
     return AT_OK;
 }
 
-void at_lets_need(at_lets *lets, uint64_t slots)
+uint64_t at_lets_reach(const at_lets *lets, uint64_t slots)
 {
-    for (size_t i = lets->slots; i-- > 0;) {
+    for (size_t i = lets->slots; i-- > 0;) { /* lets read only those before them */
         if ((slots >> i & 1) != 0) {
             slots |= at_expr_slots(lets->slot[i]);
         }
     }
-    lets->needed |= slots;
+    return slots;
 }
 
-void at_lets_eval(const at_lets *lets, at_expr_frame *frame, int64_t slot[AT_LET_SLOTS])
+void at_lets_fill(const at_lets *lets, at_expr_frame *frame, int64_t slot[AT_LET_SLOTS],
+                  uint64_t *done, uint64_t wanted)
 {
-    frame->slot = slot;
-    frame->bad = 0;
-    for (size_t i = 0; i < lets->slots; i++) {
+    for (uint64_t left = wanted & ~*done; left != 0; left &= left - 1) {
+        int i = __builtin_ctzll(left);
         slot[i] = 0;
-        if ((lets->needed >> i & 1) != 0 &&
-            at_expr_eval(&slot[i], lets->slot[i], frame, NULL) != AT_OK) {
+        if (at_expr_eval(&slot[i], lets->slot[i], frame, NULL) != AT_OK) {
             frame->bad |= (uint64_t)1 << i;
         }
     }
+    *done |= wanted;
 }
 
 void at_lets_explain(const at_lets *lets, const at_expr_frame *frame, uint64_t slots, at_error *err)
 {
     at_error inner = {""};
     int64_t value = 0;
-    for (size_t i = lets->slots; i-- > 0;) {
-        if ((slots >> i & 1) != 0) {
-            slots |= at_expr_slots(lets->slot[i]);
-        }
-    }
+    slots = at_lets_reach(lets, slots);
     for (size_t i = 0; err != NULL && i < lets->slots; i++) {
         if ((slots & frame->bad) >> i & 1 &&
             at_expr_eval(&value, lets->slot[i], frame, &inner) != AT_OK) {

@@ -18,7 +18,6 @@ typedef struct at_lets {
     at_expr *slot[AT_LET_SLOTS];
     const char *slot_name[AT_LET_SLOTS];
     size_t slots;
-    uint64_t needed; /* slots that some rule reads */
 } at_lets;
 
 /* Takes copies of `fixed` names of the environment. */
@@ -29,11 +28,12 @@ void at_lets_close(at_lets *lets);
 at_status at_lets_add(at_lets *lets, const char *name, const char *text,
                       at_error *err) AT_MUST_CHECK;
 
-/* Notes that a rule reads these slots (and what they read). */
-void at_lets_need(at_lets *lets, uint64_t slots);
+/* The slots and those that they read. */
+uint64_t at_lets_reach(const at_lets *lets, uint64_t slots);
 
-/* Fills `slot` and frame->bad; sets frame->slot. */
-void at_lets_eval(const at_lets *lets, at_expr_frame *frame, int64_t slot[AT_LET_SLOTS]);
+/* Fills the wanted slots (a reach) that are not in *done yet, in slot and frame->bad. */
+void at_lets_fill(const at_lets *lets, at_expr_frame *frame, int64_t slot[AT_LET_SLOTS],
+                  uint64_t *done, uint64_t wanted);
 
 /* Appends what went wrong in the first bad let that an expression with these slots reads. */
 void at_lets_explain(const at_lets *lets, const at_expr_frame *frame, uint64_t slots,

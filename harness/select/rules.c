@@ -196,8 +196,8 @@ static at_status read_rule(at_rule_file *f, const at_json *o, const char *id, co
     at_rule_text r = known ? f->rule[at] : (at_rule_text){.id = id};
     r.file = file;
     AT_TRY(patch_rule(&r, o, err));
-    if (!known && f->rule_count == AT_RULES_MAX) {
-        return at_fail(err, AT_INVALID, "there are more than %d rules", AT_RULES_MAX);
+    if (!known && f->rule_count == AT_SELECTOR_RULES_MAX) {
+        return at_fail(err, AT_INVALID, "there are more than %d rules", AT_SELECTOR_RULES_MAX);
     }
     AT_TRY(new_place(f, o, &place, err));
     if (known && at_json_get(o, "after") != NULL) {
@@ -252,7 +252,7 @@ static at_status merge(at_selector *s, at_rule_file *f, const at_json *d, const 
 at_status at_rules_read(at_selector *s, at_rule_file *out, const char *corpus, const char *name,
                         at_error *err)
 {
-    *out = (at_rule_file){.rule = calloc(AT_RULES_MAX + 1, sizeof *out->rule)};
+    *out = (at_rule_file){.rule = calloc(AT_SELECTOR_RULES_MAX + 1, sizeof *out->rule)};
     AT_ASSERT(out->rule != NULL);
     for (const char *next = name; next != NULL;) {
         const char *parent = NULL;

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { AT_RULES_MAX = 512, AT_PREFER_MAX = 16, AT_EXTENDS_MAX = 8 };
+enum { AT_PREFER_MAX = 16, AT_EXTENDS_MAX = 8 };
 
 /* One member of "rules", merged over the files; text is borrowed from the documents. */
 typedef struct at_rule_text {
@@ -27,11 +27,13 @@ typedef struct at_rule {
     bool caller; /* says what the caller cannot ask or has switched off, not what the backend can do
                   */
     bool never;  /* the environment rules it out */
-    uint64_t keys; /* case keys that its text reads */
+    uint64_t slots; /* lets that it reaches */
+    uint64_t keys;  /* case keys that its text reads */
 } at_rule;
 
 typedef struct at_prefer {
     at_expr *when; /* NULL: always */
+    uint64_t slots;
     int order[AT_SELECTION_MAX];
 } at_prefer;
 

@@ -77,7 +77,7 @@ static at_status compile_rule(at_selector *s, at_rule *r, const at_rule_text *t,
     }
     r->never = r->never || (r->off & ~*gone) == 0;
     if (!r->never && r->when != NULL) {
-        at_lets_need(&s->lets, at_expr_slots(r->when));
+        r->slots = at_lets_reach(&s->lets, at_expr_slots(r->when));
     } else if (!r->never) {
         *gone |= r->off;
     }
@@ -145,7 +145,7 @@ static at_status read_prefer(at_selector *s, const at_json *o, bool last, at_err
             return at_fail_in(err, status, "when");
         }
         s->prefer_count -= never;
-        at_lets_need(&s->lets, p->when != NULL ? at_expr_slots(p->when) : 0);
+        p->slots = p->when != NULL ? at_lets_reach(&s->lets, at_expr_slots(p->when)) : 0;
     }
     return AT_OK;
 }

@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct at_selector at_selector;
 
-enum { AT_SELECTION_MAX = 16 };
+enum { AT_SELECTION_MAX = 16, AT_SELECTOR_RULES_MAX = 512 };
 
 /* Text is borrowed from the selector and lives as long as it. */
 typedef struct at_refusal {
@@ -67,9 +67,11 @@ AT_API size_t at_selector_rules(const at_selector *s);
 AT_API at_refusal at_selector_rule(const at_selector *s, size_t rule); /* backend NULL */
 /* The rule says what the caller cannot ask or has switched off ("caller": true in the file). */
 AT_API bool at_selector_rule_is_callers(const at_selector *s, size_t rule);
-/* The rule about backend i that looks at most like the case keys given (bits as in at_expr_keys):
- * the one that ought to have said no. -1: none looks at any of them. */
-AT_API int at_selector_rule_about(const at_selector *s, size_t i, uint64_t keys);
+/* Among `rules` (bits, [AT_SELECTOR_RULES_MAX / 64] words), the one that refuses backend i for
+ * itself, not for the caller, and looks at most of these case keys (bits as in at_expr_keys; the
+ * arch aside) and fewest others: the one that ought to have said no. -1: none looks at any. */
+AT_API int at_selector_rule_about(const at_selector *s, size_t i, const uint64_t *rules,
+                                  uint64_t keys);
 
 #ifdef __cplusplus
 }

@@ -118,7 +118,7 @@ static void test_fa3_capabilities(void)
     OUTCOME(set, "sq=64:skv=128:mask=causal", AT_STEP_FORWARD, "unknown -");
     OUTCOME(set, "sq=64:skv=128:mask=causal:align=br", AT_STEP_FORWARD, "runs fwd.runs");
     OUTCOME(set, "dqk=192:dv=128:layout=thd:lens=random", AT_STEP_BACKWARD,
-            "refuses bwd.hdim_pair_thd");
+            "refuses bwd.hdim_pair");
 }
 
 static void test_fa4_capabilities(void)

@@ -1,0 +1,54 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness/case/suite.h"
+#include "harness/cli/environment.h"
+#include "harness/cli/options.h"
+#include "harness/select/audit.h"
+
+static int print(const at_audit *audit, const at_options *o)
+{
+    for (size_t i = 0; o->jsonl && i < at_audit_boxes(audit); i++) {
+        at_json *box = at_audit_box_json(audit, i);
+        char *line = at_json_print(box, false);
+        (void)puts(line);
+        free(line);
+        at_json_close(box);
+    }
+    if (!o->jsonl) {
+        at_audit_print(audit, stdout, o->colors);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return at_usage_error("audit: stdout cannot be written");
+    }
+    return at_audit_boxes(audit) > 0 ? AT_EXIT_FINDINGS : AT_EXIT_CLEAN;
+}
+
+int cmd_audit(int argc, char **argv)
+{
+    at_options o;
+    int exit_code = 0;
+    at_error err = {""};
+    char corpus[4096];
+    at_env *env = NULL;
+    at_audit *audit = NULL;
+    const uint64_t flags = AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(SPACE) |
+                           AT_FLAG(CORPUS) | AT_FLAG(FORMAT) | AT_FLAG(COLOR);
+    if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (o.selector == NULL || o.space == NULL || o.word_count != 0) {
+        return at_usage_error(
+            "audit: give a rule set and a space, such as `attest audit --selector "
+            "te-2.10 --arch sm90 --env fa3=2025-02,fused=0 --space training`");
+    }
+    at_status status = at_corpus_find(corpus, o.corpus, AT_BUILD_CORPUS, &err);
+    status = status == AT_OK ? at_options_env(&env, &o, &err) : status;
+    const at_audit_request request = {
+        .corpus = corpus, .selector = o.selector, .space = o.space, .env = env};
+    status = status == AT_OK ? at_audit_open(&audit, &request, &err) : status;
+    exit_code = status == AT_OK ? print(audit, &o) : at_usage_error("audit: %s", err.text);
+    at_audit_close(audit);
+    at_env_close(env);
+    return exit_code;
+}

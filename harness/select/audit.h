@@ -1,0 +1,58 @@
+/* Audits: where a selector and what kernel builds can do part, over a whole space of cases. */
+#ifndef AT_AUDIT_H
+#define AT_AUDIT_H
+
+#include <stdio.h>
+
+#include "harness/select/capability.h"
+#include "harness/select/selector.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Contradictions of one selector, environment and space, compressed to boxes. */
+typedef struct at_audit at_audit;
+
+/* `env` may be NULL; its arch is the target. */
+typedef struct at_audit_request {
+    const char *corpus, *selector, *space;
+    const at_env *env;
+} at_audit_request;
+
+/* Decides every case of the space. A contradiction: a backend is admitted and its build (the
+ * capability set that the rule file names for it) refuses or is wrong in the forward or the
+ * backward; or a rule refuses it, one that is not the caller's, and the build runs all the steps.
+ * Unknown is none. AT_INVALID: a file or key is bad, no arch, a rule cannot be evaluated. */
+AT_API at_status at_audit_open(at_audit **out, const at_audit_request *request,
+                               at_error *err) AT_MUST_CHECK;
+AT_API void at_audit_close(at_audit *audit); /* NULL is legal */
+
+/* Cases decided (without contradictions between keys), and those with a contradiction. */
+AT_API uint64_t at_audit_cases(const at_audit *audit);
+AT_API uint64_t at_audit_contradictions(const at_audit *audit);
+
+/* Boxes, the most selected first. Together they hold every contradiction and nothing else; boxes of
+ * one kind may overlap. */
+AT_API size_t at_audit_boxes(const at_audit *audit);
+
+/* {"selector","arch","env","space","backend","direction":"admits"|"refuses","box":{axis: points},
+ * "relation","cases","wins","example","admits","refusing_rule","should_refuse_rule","step","outcome",
+ * "tensor","message","evidence","source","capabilities"}: box has every axis, an axis of one key as
+ * a list such as "8..64/8,512", others as an array of partial cases; relation ("dqk != dv") or
+ * null; wins: cases of the box in which the backend is the winner; admits: the backend, null where
+ * it is refused. */
+AT_API at_json *at_audit_box_json(const at_audit *audit, size_t i);
+
+/* Counts, notes, and each box as a paragraph that names what it restricts. */
+AT_API void at_audit_print(const at_audit *audit, FILE *out, bool colors);
+
+/* Decides the space once on this thread: selection, and the capabilities of the backends that have
+ * a set; for benchmarks. seconds: processor time of the thread. */
+AT_API at_status at_audit_measure(const at_audit_request *request, uint64_t *cases, double *seconds,
+                                  at_error *err) AT_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

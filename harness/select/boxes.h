@@ -1,0 +1,43 @@
+/* Covers the marked cells of a space by few boxes: products of point sets. Inside the folder. */
+#ifndef AT_BOXES_H
+#define AT_BOXES_H
+
+#include "harness/select/region.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A mark is the sign of a cell's contradiction, or one of these; the flag may stand beside a sign.
+ */
+#define AT_MARK_NONE UINT32_C(0)
+#define AT_MARK_INVALID                                                                            \
+    UINT32_C(0xffffffff) /* no case: boxes may hold it and say nothing of it                       \
+                          */
+#define AT_MARK_WINS UINT32_C(0x40000000)
+
+typedef struct at_box {
+    size_t backend;
+    uint32_t sign;
+    bool in[AT_REGION_AXES][AT_REGION_POINTS];
+    unsigned
+        relations; /* bit r: cells with at_region_relation r belong to it; 7 without restriction */
+    uint64_t cases, wins;
+    uint64_t example; /* its most typical cell */
+} at_box;
+
+/* Growing list; start zeroed, free(box). */
+typedef struct at_boxes {
+    size_t count, room;
+    at_box *box;
+} at_boxes;
+
+/* Appends boxes of cells with that sign: every such cell is in one, and no cell with another mark
+ * (but INVALID) is. mark [region->cells]. AT_NO_MEMORY is the only failure. */
+at_status at_boxes_cover(at_boxes *out, const at_region *region, const uint32_t *mark,
+                         uint32_t sign, size_t backend, at_error *err) AT_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
