@@ -1,49 +1,17 @@
-/* The row pass: O, LSE, D and dQ of blocks of score rows. */
+/* The row pass: blocks of score rows, their scores and probabilities. */
 #if defined __FAST_MATH__ || __FINITE_MATH_ONLY__
 #error "the reference needs exact floating point: build without -ffast-math"
 #endif
+#include "reference/fast_rows.h"
+
 #include <omp.h>
 #include <string.h>
 
-#include "harness/clones.h"
-#include "reference/fast.h"
 #include "reference/fast_block.h"
-#include "reference/fast_pairs.h"
 #include "reference/gold.h"
 
-/* One thread's buffers. M: rows of a block, K: keys of a chunk, W: keys that a block sees. */
-typedef struct work {
-    double *q, *dout;                           /* [M dim] */
-    double *k, *v;                              /* [K dim] */
-    double *raw, *p, *dp, *ds;                  /* [M W], [M K] */
-    float *squares, *dp_squares;                /* [M W], [M K] */
-    float *a, *c, *w;                           /* [M K] */
-    float *q_square, *dout_square;              /* [M dim] */
-    float *plain, *absolute, *square, *product; /* [K dim], product [M dim] */
-    double *o, *o_a, *o_c, *o_w1, *o_w2;        /* [M dim_v] */
-    double *dq, *dq_a, *dq_c, *mass;            /* [M dim_qk] */
-    double *w0, *w0_chunk, *unit;               /* [M] */
-    double *k_unit;                             /* [W / K] of each chunk's forms of K */
-    double *mean, *center;                      /* [dim_v] of V: of the chunk, of the first one */
-    at_fast_p_sums *p_sums;                     /* [M] */
-    at_noise_d *d_sums;                         /* [M] */
-    at_row **rows;                              /* [M] */
-    at_fast_span *spans;                        /* [M] */
-    double squares_unit, dp_unit;               /* of q_square, dout_square */
-    double dp_factor;                           /* of the chunk's dp_squares */
-} work;
-
-/* What a thread has in hand: the block, its heads, and the chunk of keys first..first+n-1. */
-typedef struct place {
-    at_fast *f;
-    const at_fast_block *block;
-    bool wanted;
-    int64_t b, h_k, h_v, width; /* width: keys low..high of the block */
-    int64_t first, n;
-} place;
-
-static at_status work_open(work *w, const at_fast *f, int64_t rows, int64_t scores, int64_t keys,
-                           at_arena *arena, at_error *err)
+static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
+                           int64_t keys, at_arena *arena, at_error *err)
 {
     const size_t d = sizeof(double), s = sizeof(float);
     int64_t qk = f->p->c.dim_qk, v = f->p->c.dim_v, dim = qk > v ? qk : v;
@@ -98,9 +66,7 @@ static at_status work_open(work *w, const at_fast *f, int64_t rows, int64_t scor
     return AT_OK;
 }
 
-/* Keys of row r in the chunk: their number; *from is the first of them, counted from the chunk's.
- */
-static int64_t part_of(const work *w, const place *at, int64_t r, int64_t *from)
+int64_t at_fast_part_of(const at_fast_work *w, const at_fast_place *at, int64_t r, int64_t *from)
 {
     const at_fast_span *span = &w->spans[r];
     int64_t first = span->first > at->first ? span->first : at->first;
@@ -109,7 +75,8 @@ static int64_t part_of(const work *w, const place *at, int64_t r, int64_t *from)
     return last > first ? last - first : 0;
 }
 
-static at_fast_pairs pairs_of(const work *w, const place *at, int64_t r, int64_t from, int64_t n)
+at_fast_pairs at_fast_pairs_of(const at_fast_work *w, const at_fast_place *at, int64_t r,
+                               int64_t from, int64_t n)
 {
     int64_t wide = r * at->width + at->first - at->block->low + from, narrow = r * at->n + from;
     bool backward = w->dp != NULL && at->f->train;
@@ -131,23 +98,34 @@ static at_fast_pairs pairs_of(const work *w, const place *at, int64_t r, int64_t
     return out;
 }
 
-/* Puts 0 into row r of a chunk's matrix outside of from..from+n-1. */
-static void clear_double(double *x, const place *at, int64_t r, int64_t from, int64_t n)
+void at_fast_clear_double(double *x, const at_fast_place *at, int64_t r, int64_t from, int64_t n)
 {
     double *row = x + r * at->n;
     memset(row, 0, (size_t)from * sizeof *x);
     memset(row + from + n, 0, (size_t)(at->n - from - n) * sizeof *x);
 }
 
-static void clear_float(float *x, const place *at, int64_t r, int64_t from, int64_t n)
+void at_fast_clear_float(float *x, const at_fast_place *at, int64_t r, int64_t from, int64_t n)
 {
     float *row = x + r * at->n;
     memset(row, 0, (size_t)from * sizeof *x);
     memset(row + from + n, 0, (size_t)(at->n - from - n) * sizeof *x);
 }
 
+void at_fast_fill(double *x, double value, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = value;
+    }
+}
+
+void at_fast_clear(double *x, int64_t n)
+{
+    memset(x, 0, (size_t)n * sizeof *x);
+}
+
 /* Spans and row records of the block; dead rows are written at once. */
-static void find_rows(work *w, const place *at)
+static void find_rows(at_fast_work *w, const at_fast_place *at)
 {
     at_fast *f = at->f;
     const at_fast_block *block = at->block;
@@ -168,7 +146,7 @@ static void find_rows(work *w, const place *at)
     }
 }
 
-static void load_queries(work *w, const place *at)
+static void load_queries(at_fast_work *w, const at_fast_place *at)
 {
     const at_problem *p = at->f->p;
     const at_fast_block *block = at->block;
@@ -190,8 +168,7 @@ static void load_queries(work *w, const place *at)
     }
 }
 
-/* Goes to the chunk that begins at key `first`; false past the block's last key. */
-static bool to_chunk(place *at, int64_t first)
+bool at_fast_to_chunk(at_fast_place *at, int64_t first)
 {
     int64_t left = at->block->high - first + 1;
     at->first = first;
@@ -200,7 +177,7 @@ static bool to_chunk(place *at, int64_t first)
 }
 
 /* Raw scores of the chunk, and their sums of squares. */
-static void score_chunk(work *w, const place *at)
+static void score_chunk(at_fast_work *w, const at_fast_place *at)
 {
     const at_problem *p = at->f->p;
     int64_t m = at->block->n, dim = p->c.dim_qk, column = at->first - at->block->low;
@@ -215,10 +192,10 @@ static void score_chunk(work *w, const place *at)
 }
 
 /* Scores of the block over all its keys, then the softmax of each row. */
-static void score_block(work *w, place *at)
+static void score_block(at_fast_work *w, at_fast_place *at)
 {
     const at_fast_block *block = at->block;
-    for (int64_t j = block->low; to_chunk(at, j); j += at->n) {
+    for (int64_t j = block->low; at_fast_to_chunk(at, j); j += at->n) {
         score_chunk(w, at);
     }
     for (int64_t r = 0; r < block->n; r++) {
@@ -230,309 +207,20 @@ static void score_block(work *w, place *at)
     }
 }
 
-/* P of the chunk in w->p. */
-static void probability_chunk(work *w, const place *at)
+void at_fast_probability_chunk(at_fast_work *w, const at_fast_place *at)
 {
     for (int64_t r = 0; r < at->block->n; r++) {
-        int64_t from = 0, n = part_of(w, at, r, &from);
-        at_fast_pairs x = pairs_of(w, at, r, from, n);
-        clear_double(w->p, at, r, from, n);
+        int64_t from = 0, n = at_fast_part_of(w, at, r, &from);
+        at_fast_pairs x = at_fast_pairs_of(w, at, r, from, n);
+        at_fast_clear_double(w->p, at, r, from, n);
         at_fast_probabilities(&x);
     }
 }
 
-/* Coefficients of O of the chunk in w->a, c, w; the sums of each row grow. */
-static void output_terms(work *w, const place *at)
-{
-    for (int64_t r = 0; r < at->block->n; r++) {
-        int64_t from = 0, n = part_of(w, at, r, &from), e = r * at->n + from;
-        double before = w->p_sums[r].w;
-        at_fast_pairs x = pairs_of(w, at, r, from, n);
-        clear_float(w->a, at, r, from, n);
-        clear_float(w->c, at, r, from, n);
-        clear_float(w->w, at, r, from, n);
-        at_fast_p_terms(&x, w->a + e, w->c + e, w->w + e, &w->p_sums[r]);
-        w->w0_chunk[r] = w->p_sums[r].w - before;
-    }
-}
-
-/* Sums of w v and w v^2 about `center`, from those about the chunk's mean:
- * v - center = (v - mean) + delta. */
-AT_CLONES static void add_moment(double *restrict w1, double *restrict w2,
-                                 const float *restrict product, const double *restrict delta,
-                                 double w0, double unit, int64_t dim)
-{
-#pragma omp simd
-    for (int64_t d = 0; d < dim; d++) {
-        double first = (double)product[d] / unit;
-        w1[d] += first + delta[d] * w0;
-        w2[d] += 2 * delta[d] * first + delta[d] * delta[d] * w0;
-    }
-}
-
-static void fill(double *x, double value, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = value;
-    }
-}
-
-/* Error scale of O: a |V| and c V^2, then w (V - O)^2 through moments about a centre, since V and O
- * may be nearly equal. */
-static void output_scale_chunk(work *w, const place *at)
-{
-    int64_t m = at->block->n, dim = at->f->p->c.dim_v, n = at->n;
-    output_terms(w, at);
-    if (!at->wanted) {
-        return;
-    }
-    double unit = at_fast_unit_of(w->v, n * dim);
-    const at_fast_forms forms = {.absolute = w->absolute, .square = w->square};
-    at_fast_floats(&forms, w->v, n * dim, unit);
-    at_fast_set_nn_float(w->product, w->a, w->absolute, m, dim, n);
-    fill(w->unit, 1 / unit, m);
-    at_fast_add_rows(w->o_a, w->product, w->unit, m, dim);
-    at_fast_set_nn_float(w->product, w->c, w->square, m, dim, n);
-    fill(w->unit, 1 / (unit * unit), m);
-    at_fast_add_rows(w->o_c, w->product, w->unit, m, dim);
-
-    at_fast_center(w->v, w->mean, n, dim);
-    if (at->first == at->block->low) {
-        memcpy(w->center, w->mean, (size_t)dim * sizeof(double));
-    }
-    for (int64_t d = 0; d < dim; d++) {
-        w->mean[d] -= w->center[d];
-    }
-    unit = at_fast_unit_of(w->v, n * dim);
-    at_fast_floats(&(at_fast_forms){.plain = w->plain, .square = w->square}, w->v, n * dim, unit);
-    at_fast_set_nn_float(w->product, w->w, w->square, m, dim, n);
-    fill(w->unit, 1 / (unit * unit), m);
-    at_fast_add_rows(w->o_w2, w->product, w->unit, m, dim);
-    at_fast_set_nn_float(w->product, w->w, w->plain, m, dim, n);
-    for (int64_t r = 0; r < m; r++) {
-        w->w0[r] += w->w0_chunk[r];
-        add_moment(w->o_w1 + r * dim, w->o_w2 + r * dim, w->product + r * dim, w->mean,
-                   w->w0_chunk[r], unit, dim);
-    }
-}
-
-/* Bound and sigma of O and LSE of row r. */
-static void output_scale_row(const work *w, const place *at, int64_t r)
-{
-    const at_noise *m = &at->f->m;
-    const at_row *row = w->rows[r];
-    int64_t dim = at->f->p->c.dim_v, index = at->block->gold + r;
-    at_gold_tensor *o = &at->f->gold->t[AT_O], *lse = &at->f->gold->t[AT_LSE];
-    const double e = 1 / AT_FAST_UNITS;
-    for (int64_t d = 0; d < dim; d++) {
-        int64_t i = r * dim + d;
-        double ref = w->o[i], away = ref - w->center[d];
-        double moved = w->o_w2[i] - 2 * away * w->o_w1[i] + away * away * w->w0[r];
-        at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e};
-        sum.c = (w->o_c[i] + (moved > 0 && row->keys > 1 ? moved : 0)) * e * e +
-                row->sum_var * ref * ref + at_noise_total_var(m, row->keys, ref, 0);
-        at_noise_finish(&sum, m->u_o, m->half_o, &o->bound[index * dim + d],
-                        &o->sigma[index * dim + d]);
-    }
-    if (lse->rows > 0) {
-        const at_fast_p_sums *s = &w->p_sums[r];
-        at_noise_lse(m, row, s->linear, s->squares, &lse->bound[index], &lse->sigma[index]);
-    }
-}
-
-static void finish_output(const work *w, const place *at)
-{
-    int64_t dim = at->f->p->c.dim_v;
-    at_gold_tensor *o = &at->f->gold->t[AT_O], *lse = &at->f->gold->t[AT_LSE];
-    for (int64_t r = 0; r < at->block->n; r++) {
-        at_row *row = w->rows[r];
-        int64_t index = at->block->gold + r;
-        if (row->keys > 0 && at->f->scale) {
-            at_noise_row(row, w->p_sums[r].pp);
-        }
-        if (row->keys > 0 && at->wanted) {
-            memcpy(o->ref + index * dim, w->o + r * dim, (size_t)dim * sizeof(double));
-            if (lse->rows > 0) {
-                lse->ref[index] = row->lse;
-            }
-            if (at->f->scale) {
-                output_scale_row(w, at, r);
-            }
-        }
-    }
-}
-
-static void clear(double *x, int64_t n)
-{
-    memset(x, 0, (size_t)n * sizeof *x);
-}
-
-/* O = P V, LSE. */
-static void output_block(work *w, place *at)
-{
-    const at_problem *p = at->f->p;
-    int64_t m = at->block->n, dim = p->c.dim_v;
-    clear(w->o, m * dim);
-    if (at->f->scale) {
-        clear(w->o_a, m * dim);
-        clear(w->o_c, m * dim);
-        clear(w->o_w1, m * dim);
-        clear(w->o_w2, m * dim);
-        clear(w->w0, m);
-        memset(w->p_sums, 0, (size_t)m * sizeof *w->p_sums);
-    }
-    for (int64_t j = at->block->low; to_chunk(at, j); j += at->n) {
-        probability_chunk(w, at);
-        at_fast_load(w->v, &p->t[AT_V], at->b, at->h_v, at->first, NULL, at->n);
-        at_fast_add_nn(w->o, w->p, w->v, m, dim, at->n);
-        if (at->f->scale) {
-            output_scale_chunk(w, at);
-        }
-    }
-    finish_output(w, at);
-}
-
-/* D of each live row, and what its variance needs of O. */
-static void find_d(work *w, const place *at)
-{
-    int64_t dim = at->f->p->c.dim_v;
-    for (int64_t r = 0; r < at->block->n; r++) {
-        double d = 0, squares = 0;
-        for (int64_t i = r * dim; i < (r + 1) * dim; i++) {
-            double x = w->dout[i] * w->o[i];
-            d += x;
-            squares += x * x;
-        }
-        w->rows[r]->d = d;
-        if (at->f->scale) {
-            w->d_sums[r] = (at_noise_d){.do_o2 = squares};
-        }
-    }
-}
-
-/* dS of the chunk in w->ds; its coefficients in w->a, c and the mass in w->w, each row in its unit;
- * the sums of D's variance grow. */
-static void gradient_terms(work *w, const place *at)
-{
-    double least = at->f->m.sub / at->f->m.u_p;
-    for (int64_t r = 0; r < at->block->n; r++) {
-        int64_t from = 0, n = part_of(w, at, r, &from), e = r * at->n + from;
-        at_fast_pairs x = pairs_of(w, at, r, from, n);
-        if (at->wanted) {
-            clear_double(w->ds, at, r, from, n);
-            at_fast_gradients(&x, w->ds + e);
-        }
-        if (!at->f->scale) {
-            continue;
-        }
-        double size = 1 / at_fast_unit_of(x.dp, n) + fabs(w->rows[r]->d);
-        size = size > least ? size : least;
-        double unit = at_fast_unit_of(&size, 1);
-        w->unit[r] = 1 / unit;
-        clear_float(w->a, at, r, from, n);
-        clear_float(w->c, at, r, from, n);
-        clear_float(w->w, at, r, from, n);
-        at_fast_dq_terms(&x, unit, at->wanted ? w->a + e : NULL, w->c + e, w->w + e, &w->d_sums[r]);
-    }
-}
-
-/* Error scale of dQ: a |K|, c K^2, and the mass of K that D's error moves. */
-static void gradient_scale_chunk(work *w, const place *at)
-{
-    int64_t m = at->block->n, dim = at->f->p->c.dim_qk, n = at->n;
-    double unit = at_fast_unit_of(w->k, n * dim);
-    const at_fast_forms forms = {.plain = w->plain, .absolute = w->absolute, .square = w->square};
-    at_fast_floats(&forms, w->k, n * dim, unit);
-    for (int64_t r = 0; r < m; r++) {
-        w->unit[r] /= unit;
-    }
-    at_fast_set_nn_float(w->product, w->a, w->absolute, m, dim, n);
-    at_fast_add_rows(w->dq_a, w->product, w->unit, m, dim);
-    at_fast_set_nn_float(w->product, w->c, w->square, m, dim, n);
-    for (int64_t r = 0; r < m; r++) {
-        w->unit[r] *= w->unit[r];
-    }
-    at_fast_add_rows(w->dq_c, w->product, w->unit, m, dim);
-    at_fast_set_nn_float(w->product, w->w, w->plain, m, dim, n);
-    fill(w->unit, 1 / unit, m);
-    at_fast_add_rows(w->mass, w->product, w->unit, m, dim);
-}
-
-static void gradient_chunk(work *w, const place *at)
-{
-    const at_problem *p = at->f->p;
-    int64_t m = at->block->n, dim_v = p->c.dim_v, dim_qk = p->c.dim_qk;
-    probability_chunk(w, at);
-    at_fast_load(w->v, &p->t[AT_V], at->b, at->h_v, at->first, NULL, at->n);
-    at_fast_mul_nt(w->dp, at->n, w->dout, w->v, m, at->n, dim_v, 1);
-    if (at->f->scale) {
-        double unit = at_fast_unit_of(w->v, at->n * dim_v);
-        at_fast_floats(&(at_fast_forms){.square = w->square}, w->v, at->n * dim_v, unit);
-        at_fast_mul_nt_float(w->dp_squares, at->n, w->dout_square, w->square, m, at->n, dim_v);
-        w->dp_factor = 1 / at_noise_square(w->dp_unit * unit);
-    }
-    gradient_terms(w, at);
-    if (at->wanted) {
-        at_fast_load(w->k, &p->t[AT_K], at->b, at->h_k, at->first, NULL, at->n);
-        at_fast_add_nn(w->dq, w->ds, w->k, m, dim_qk, at->n);
-        if (at->f->scale) {
-            gradient_scale_chunk(w, at);
-        }
-    }
-}
-
-/* dQ of row r with its bound and sigma. */
-static void finish_gradient(const work *w, const place *at, int64_t r)
-{
-    const at_noise *m = &at->f->m;
-    at_row *row = w->rows[r];
-    at_gold_tensor *t = &at->f->gold->t[AT_DQ];
-    double scale = at->f->p->scale;
-    const double a_unit = fabs(scale) / AT_FAST_UNITS;
-    if (at->f->scale) {
-        row->d_var = at_noise_d_var(m, row, &w->d_sums[r]);
-    }
-    for (int64_t d = 0; d < t->dim && at->wanted; d++) {
-        int64_t i = r * t->dim + d, e = (at->block->gold + r) * t->dim + d;
-        t->ref[e] = scale * w->dq[i];
-        if (at->f->scale) {
-            at_noise_sum sum = {.ref = t->ref[e], .a = w->dq_a[i] * a_unit};
-            sum.c = w->dq_c[i] * a_unit * a_unit + row->common_var * sum.ref * sum.ref +
-                    row->d_var * at_noise_square(scale * w->mass[i]) +
-                    at_noise_total_var(m, row->keys, sum.ref, scale);
-            at_noise_finish(&sum, m->u_in, m->half_in, &t->bound[e], &t->sigma[e]);
-        }
-    }
-}
-
-/* D and its variance; dQ = scale dS K. */
-static void gradient_block(work *w, place *at)
-{
-    int64_t n = at->block->n * at->f->p->c.dim_qk;
-    find_d(w, at);
-    if (!at->wanted && !at->f->scale) {
-        return;
-    }
-    clear(w->dq, n);
-    if (at->f->scale) {
-        clear(w->dq_a, n);
-        clear(w->dq_c, n);
-        clear(w->mass, n);
-    }
-    for (int64_t j = at->block->low; to_chunk(at, j); j += at->n) {
-        gradient_chunk(w, at);
-    }
-    for (int64_t r = 0; r < at->block->n; r++) {
-        if (w->rows[r]->keys > 0) {
-            finish_gradient(w, at, r);
-        }
-    }
-}
-
-static void run_block(at_fast *f, work *w, const at_fast_block *block, bool wanted)
+static void run_block(at_fast *f, at_fast_work *w, const at_fast_block *block, bool wanted)
 {
     const int64_t *row = block->row[0];
-    place at = {
+    at_fast_place at = {
         .f = f,
         .block = block,
         .wanted = wanted,
@@ -545,9 +233,9 @@ static void run_block(at_fast *f, work *w, const at_fast_block *block, bool want
     if (at.width > 0) {
         load_queries(w, &at);
         score_block(w, &at);
-        output_block(w, &at);
+        at_fast_output_block(w, &at);
         if (f->train) {
-            gradient_block(w, &at);
+            at_fast_gradient_block(w, &at);
         }
     }
 }
@@ -607,7 +295,7 @@ at_status at_fast_rows(at_fast *f, int64_t (*list)[3], int64_t n, bool wanted, a
                        at_error *err)
 {
     at_fast_block *blocks = NULL;
-    work *works = NULL;
+    at_fast_work *works = NULL;
     int64_t n_blocks = 0, largest[3] = {0, 0, 0};
     AT_TRY(cut_list(f, &blocks, &n_blocks, list, n, largest, arena, err));
     int threads = at_fast_threads(n_blocks);
