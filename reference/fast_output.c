@@ -8,18 +8,33 @@
 
 #include "reference/fast_block.h"
 
+AT_CLONES static double sum_floats(const float *x, int64_t n)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        sum += (double)x[i];
+    }
+    return sum;
+}
+
 /* Coefficients of O of the chunk in w->a, c, w; the sums of each row grow. */
 static void output_terms(at_fast_work *w, const at_fast_place *at)
 {
     for (int64_t r = 0; r < at->block->n; r++) {
         int64_t from = 0, n = at_fast_part_of(w, at, r, &from), e = r * at->n + from;
-        double before = w->p_sums[r].w;
         at_fast_pairs x = at_fast_pairs_of(w, at, r, from, n);
         at_fast_clear_float(w->a, at, r, from, n);
         at_fast_clear_float(w->c, at, r, from, n);
         at_fast_clear_float(w->w, at, r, from, n);
         at_fast_p_terms(&x, w->a + e, w->c + e, w->w + e, &w->p_sums[r]);
-        w->w0_chunk[r] = w->p_sums[r].w - before;
+        int64_t best = w->best[r] - at->first;
+        if (n > 0 && best >= from && best < from + n) {
+            float *own = &w->w[r * at->n + best];
+            w->w_best[r] = (double)*own;
+            *own = 0;
+        }
+        w->w0_chunk[r] = sum_floats(w->w + e, n);
     }
 }
 
@@ -77,20 +92,22 @@ static void output_scale_chunk(at_fast_work *w, const at_fast_place *at)
 }
 
 /* Bound and sigma of O and LSE of row r. */
-static void output_scale_row(const at_fast_work *w, const at_fast_place *at, int64_t r)
+static void output_scale_row(at_fast_work *w, const at_fast_place *at, int64_t r)
 {
     const at_noise *m = &at->f->m;
     const at_row *row = w->rows[r];
     int64_t dim = at->f->p->c.dim_v, index = at->block->gold + r;
     at_gold_tensor *o = &at->f->gold->t[AT_O], *lse = &at->f->gold->t[AT_LSE];
     const double e = 1 / AT_FAST_UNITS;
+    at_tensor_load_row(&at->f->p->t[AT_V], at->b, at->h_v, w->best[r], w->v_best);
     for (int64_t d = 0; d < dim; d++) {
         int64_t i = r * dim + d;
         double ref = w->o[i], away = ref - w->center[d];
         double moved = w->o_w2[i] - 2 * away * w->o_w1[i] + away * away * w->w0[r];
+        moved = (moved > 0 ? moved : 0) + w->w_best[r] * at_noise_square(w->v_best[d] - ref);
         at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e};
-        sum.c = (w->o_c[i] + (moved > 0 && row->keys > 1 ? moved : 0)) * e * e +
-                row->sum_var * ref * ref + at_noise_total_var(m, row->keys, ref, 0);
+        sum.c = (w->o_c[i] + moved) * e * e + row->sum_var * ref * ref +
+                at_noise_total_var(m, row->keys, ref, 0);
         at_noise_finish(&sum, m->u_o, m->half_o, &o->bound[index * dim + d],
                         &o->sigma[index * dim + d]);
     }
@@ -100,7 +117,7 @@ static void output_scale_row(const at_fast_work *w, const at_fast_place *at, int
     }
 }
 
-static void finish_output(const at_fast_work *w, const at_fast_place *at)
+static void finish_output(at_fast_work *w, const at_fast_place *at)
 {
     int64_t dim = at->f->p->c.dim_v;
     at_gold_tensor *o = &at->f->gold->t[AT_O], *lse = &at->f->gold->t[AT_LSE];

@@ -35,18 +35,23 @@ AT_INLINE double sum_exp(const at_noise *model, bool capped, const double *raw, 
     return sum;
 }
 
-AT_CLONES void at_fast_softmax(const at_noise *m, at_row *row, const double *raw, int64_t n)
+AT_CLONES int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *raw, int64_t n)
 {
     double max = raw[0];
 #pragma omp simd reduction(max : max)
     for (int64_t j = 0; j < n; j++) {
         max = raw[j] > max ? raw[j] : max;
     }
+    int64_t best = 0;
+    while (best < n - 1 && raw[best] < max) {
+        best++;
+    }
     max = score_of(m, m->cap > 0, max);
     double sum = m->cap > 0 ? sum_exp(m, true, raw, n, max) : sum_exp(m, false, raw, n, max);
     row->max = max;
     row->inv_sum = 1 / sum;
     row->lse = max + log(sum);
+    return best;
 }
 
 AT_INLINE void probabilities(const at_fast_pairs *x, bool capped)
@@ -99,9 +104,9 @@ AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *r
     double lse = x->row->lse, keys = x->row->keys, factor = x->squares_factor;
     const double *restrict raw = x->raw, *restrict p = x->p;
     const float *restrict squares = x->squares;
-    double linear = 0, square = 0, pp = 0, mass = 0;
+    double linear = 0, square = 0, pp = 0;
     int64_t n = x->n;
-#pragma omp simd reduction(+ : linear, square, pp, mass)
+#pragma omp simd reduction(+ : linear, square, pp)
     for (int64_t j = 0; j < n; j++) {
         double s = score_of(&m, capped, raw[j]);
         double x0 = at_noise_score(&m, raw[j], s, factor * (double)squares[j], lse);
@@ -112,12 +117,10 @@ AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *r
         linear += p[j] * x0;
         square += p[j] * x0 * (p[j] * x0);
         pp += p[j] * p[j];
-        mass += AT_FAST_UNITS * AT_FAST_UNITS * t.w;
     }
     sums->linear += linear;
     sums->squares += square;
     sums->pp += pp;
-    sums->w += mass;
 }
 
 AT_CLONES void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w,

@@ -23,8 +23,10 @@ typedef struct at_fast_pairs {
 /* Coefficients are stored in units of e (a) and e^2 (c, w). */
 #define AT_FAST_UNITS 0x1p24
 
-/* Largest score, sum and LSE of the row over all its keys (raw, n). */
-void at_fast_softmax(const at_noise *m, at_row *row, const double *raw, int64_t n);
+/* Largest score, sum and LSE of the row over all its keys (raw, n). Returns the index of the
+ * largest.
+ */
+int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *raw, int64_t n);
 
 /* p = exp(s - max) inv_sum. */
 void at_fast_probabilities(const at_fast_pairs *x);
@@ -35,7 +37,7 @@ void at_fast_gradients(const at_fast_pairs *x, double *ds);
 /* Coefficients of O: a, c, w of at_noise_of_p; adds to the sums. */
 typedef struct at_fast_p_sums {
     double linear, squares; /* sum p x0, sum (p x0)^2 */
-    double pp, w;           /* sum p^2; sum w, in units of e^2 */
+    double pp;              /* sum p^2 */
 } at_fast_p_sums;
 void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w, at_fast_p_sums *sums);
 

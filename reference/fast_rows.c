@@ -29,6 +29,9 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
         {&w->o, rows * v, d},
         {&w->rows, rows, sizeof *w->rows},
         {&w->spans, rows, sizeof *w->spans},
+        {&w->best, rows, sizeof *w->best},
+        {&w->w_best, scale * rows, d},
+        {&w->v_best, scale * v, d},
         {&w->dout, backward * v, d},
         {&w->dp, backward * keys, d},
         {&w->ds, backward * keys, d},
@@ -202,7 +205,8 @@ static void score_block(at_fast_work *w, at_fast_place *at)
         const at_fast_span *span = &w->spans[r];
         if (span->first <= span->last) {
             const double *raw = w->raw + r * at->width + span->first - block->low;
-            at_fast_softmax(&at->f->m, w->rows[r], raw, span->last - span->first + 1);
+            int64_t n = span->last - span->first + 1;
+            w->best[r] = span->first + at_fast_softmax(&at->f->m, w->rows[r], raw, n);
         }
     }
 }

@@ -18,13 +18,17 @@ typedef struct at_fast_work {
     double *dq, *dq_a, *dq_c, *mass;            /* [M dim_qk] */
     double *w0, *w0_chunk, *unit;               /* [M] */
     double *k_unit;                             /* [W / K] of each chunk's forms of K */
+    double *v_best;                             /* [dim_v] */
     double *mean, *center;                      /* [dim_v] of V: of the chunk, of the first one */
     at_fast_p_sums *p_sums;                     /* [M] */
     at_noise_d *d_sums;                         /* [M] */
-    at_row **rows;                              /* [M] */
-    at_fast_span *spans;                        /* [M] */
-    double squares_unit, dp_unit;               /* of q_square, dout_square */
-    double dp_factor;                           /* of the chunk's dp_squares */
+    int64_t *best;                              /* [M] the row's likeliest key */
+    double
+        *w_best;   /* [M] its w, kept out of the moments: it cancels in rows that see little else */
+    at_row **rows; /* [M] */
+    at_fast_span *spans;          /* [M] */
+    double squares_unit, dp_unit; /* of q_square, dout_square */
+    double dp_factor;             /* of the chunk's dp_squares */
 } at_fast_work;
 
 /* What a thread has in hand: the block, its heads, and the chunk of keys first..first+n-1. */
