@@ -11,15 +11,15 @@ static void find_d(at_fast_work *w, const at_fast_place *at)
 {
     int64_t dim = at->f->p->c.dim_v;
     for (int64_t r = 0; r < at->block->n; r++) {
-        double d = 0, squares = 0;
+        double d = 0;
+        at_noise_d sums = {0};
         for (int64_t i = r * dim; i < (r + 1) * dim; i++) {
-            double x = w->dout[i] * w->o[i];
-            d += x;
-            squares += x * x;
+            d += w->dout[i] * w->o[i];
+            at_noise_add_output(&at->f->m, &sums, w->dout[i], w->o[i], w->rows[r]->keys);
         }
         w->rows[r]->d = d;
         if (at->f->scale) {
-            w->d_sums[r] = (at_noise_d){.do_o2 = squares};
+            w->d_sums[r] = sums;
         }
     }
 }

@@ -17,7 +17,7 @@ typedef struct gradient {
     double *source;            /* the unit's K or V [heads K dim] */
     float *square;             /* its squares in f32, times unit^2 of the head */
     double *unit;              /* [heads] */
-    double *ref, *a, *c, *head;
+    double *ref, *a, *c, *head, *squares;
     const double *count; /* [K] additions in the chain of a key */
     double weight;       /* scale for dK, 1 for dV */
 } gradient;
@@ -67,6 +67,7 @@ static at_status gradient_open(gradient *g, int64_t heads, int64_t dim, int64_t 
     AT_TRY(at_gold_take(&g->unit, arena, heads, d, err));
     AT_TRY(at_gold_take(&g->square, arena, more, sizeof(float), err));
     AT_TRY(at_gold_take(&g->a, arena, more, d, err));
+    AT_TRY(at_gold_take(&g->squares, arena, more, d, err));
     return at_gold_take(&g->c, arena, more, d, err);
 }
 
@@ -144,6 +145,7 @@ static void start_gradient(gradient *g, const place *at, at_tensor_id id)
     if (f->scale) {
         memset(g->a, 0, (size_t)(g->heads * n) * sizeof *g->a);
         memset(g->c, 0, (size_t)(g->heads * n) * sizeof *g->c);
+        memset(g->squares, 0, (size_t)(g->heads * n) * sizeof *g->squares);
     }
 }
 
@@ -335,14 +337,14 @@ static void add_head(gradient *g, const place *at, int64_t h)
 {
     const at_noise *m = &at->f->m;
     int64_t n = at->n * g->dim, to = h * n;
-    bool rounded = at->f->scale && m->head_rounded;
     for (int64_t i = 0; i < n; i++) {
         double x = g->weight * g->head[i];
         g->ref[to + i] += x;
-        if (rounded) {
-            double rounding = fmax(m->u_in * fabs(x), m->half_in);
+        if (at->f->scale) {
+            double rounding = m->head_rounded ? fmax(m->u_in * fabs(x), m->half_in) : 0;
             g->a[to + i] += rounding;
             g->c[to + i] += AT_NOISE_TERM * rounding * rounding;
+            g->squares[to + i] += x * x;
         }
     }
 }
@@ -360,7 +362,9 @@ static void finish(const gradient *g, const place *at, at_tensor_id id, int64_t 
                 if (at->f->scale) {
                     double unit = id == AT_DK ? at->f->p->scale : 0;
                     at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i]};
-                    sum.c = g->c[i] + at_noise_total_var(m, g->count[j], sum.ref, unit);
+                    sum.c =
+                        g->c[i] + at_noise_total_var(m, g->count[j], sum.ref, unit) +
+                        at_noise_heads_var(g->count[j], g->squares[i], sum.ref, (double)g->group);
                     at_noise_finish(&sum, m->u_in, m->half_in, &t->bound[e], &t->sigma[e]);
                 }
             }

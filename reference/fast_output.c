@@ -112,8 +112,7 @@ static void output_scale_row(at_fast_work *w, const at_fast_place *at, int64_t r
                         &o->sigma[index * dim + d]);
     }
     if (lse->rows > 0) {
-        const at_fast_p_sums *s = &w->p_sums[r];
-        at_noise_lse(m, row, s->linear, s->squares, &lse->bound[index], &lse->sigma[index]);
+        at_noise_lse(m, row, w->p_sums[r].linear, &lse->bound[index], &lse->sigma[index]);
     }
 }
 
@@ -125,7 +124,7 @@ static void finish_output(at_fast_work *w, const at_fast_place *at)
         at_row *row = w->rows[r];
         int64_t index = at->block->gold + r;
         if (row->keys > 0 && at->f->scale) {
-            at_noise_row(row, w->p_sums[r].pp);
+            at_noise_row(row, w->p_sums[r].pp, w->p_sums[r].squares);
         }
         if (row->keys > 0 && at->wanted) {
             memcpy(o->ref + index * dim, w->o + r * dim, (size_t)dim * sizeof(double));

@@ -154,7 +154,7 @@ AT_INLINE back back_of(const at_noise *m, bool capped, const at_fast_pairs *x, i
     double x1 = at_noise_exp(at_noise_score(m, x->raw[j], s, squares, row->lse));
     double own = at_noise_dp(m, dp, x->dp_factor * (double)x->dp_squares[j], d);
     back out = {.slope = at_noise_slope(m, s), .x = x1, .own = own};
-    out.t = at_noise_of_ds(m, x->p[j], s, x1, dp, d, own, count);
+    out.t = at_noise_of_ds(m, row, x->p[j], s, x1, dp, own, count);
     return out;
 }
 
@@ -262,11 +262,11 @@ AT_INLINE void key_terms(const at_fast_pairs *pairs, bool capped, bool chain,
         back b = back_of(&m, capped, &local, j, col.count_k[j]);
         at_noise_p t = at_noise_of_p(&m, x.p[j], b.x, col.count_v[j]);
         double up = AT_FAST_UNITS * col.p_unit[j], us = AT_FAST_UNITS * col.ds_unit[j];
-        double d_part = at_noise_square(x.p[j] * b.slope) * row.d_var;
+        double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds);
         a_p[j] = (float)(up * t.a);
-        c_p[j] = (float)(up * up * (t.c + t.w));
+        c_p[j] = (float)(up * up * (t.c + t.w + x.p[j] * x.p[j] * row.lse_var));
         a_ds[j] = (float)(us * b.t.a);
-        c_ds[j] = (float)(us * us * (b.t.c + d_part));
+        c_ds[j] = (float)(us * us * (b.t.c + common));
     }
 }
 

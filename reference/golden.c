@@ -85,7 +85,7 @@ static at_row softmax_row(golden *g, int64_t first, int64_t last)
     for (int64_t j = first; j <= last; j++) {
         row.max = fmax(row.max, g->pairs[j].s);
     }
-    double sum = 0, sum_pp = 0;
+    double sum = 0, pp = 0, squares = 0;
     for (int64_t j = first; j <= last; j++) {
         sum += exp(g->pairs[j].s - row.max);
     }
@@ -96,24 +96,23 @@ static at_row softmax_row(golden *g, int64_t first, int64_t last)
         x->p = exp(x->s - row.max) * row.inv_sum;
         x->x0 = at_noise_score(&g->m, x->raw, x->s, x->squares, row.lse);
         x->x = at_noise_exp(x->x0);
-        sum_pp += x->p * x->p;
+        pp += x->p * x->p;
+        squares += at_noise_square(x->p * x->x0);
     }
-    at_noise_row(&row, sum_pp);
+    at_noise_row(&row, pp, squares);
     return row;
 }
 
 static void lse_row(golden *g, int64_t index, int64_t first, int64_t last, const at_row *row)
 {
     at_gold_tensor *t = &g->gold->t[AT_LSE];
-    double linear = 0, squares = 0;
+    double linear = 0;
     for (int64_t j = first; j <= last; j++) {
-        double x = g->pairs[j].p * g->pairs[j].x0;
-        linear += x;
-        squares += x * x;
+        linear += g->pairs[j].p * g->pairs[j].x0;
     }
     t->ref[index] = row->lse;
     if (t->bound != NULL) {
-        at_noise_lse(&g->m, row, linear, squares, &t->bound[index], &t->sigma[index]);
+        at_noise_lse(&g->m, row, linear, &t->bound[index], &t->sigma[index]);
     }
 }
 
@@ -122,7 +121,7 @@ static void output_row(golden *g, int64_t index, int64_t first, int64_t last, co
 {
     int64_t dim = g->p->c.dim_v;
     for (int64_t d = 0; d < dim; d++) {
-        at_noise_sum sum = {0, 0, 0};
+        at_noise_sum sum = {0, 0, 0, 0};
         for (int64_t j = first; j <= last; j++) {
             sum.ref += g->pairs[j].p * g->v[j * dim + d];
         }
@@ -145,9 +144,8 @@ static void dp_row(golden *g, int64_t first, int64_t last, at_row *row)
     int64_t dim = g->p->c.dim_v;
     at_noise_d sums = {0};
     for (int64_t d = 0; d < dim; d++) {
-        double x = g->dout[d] * g->o[d];
-        row->d += x;
-        sums.do_o2 += x * x;
+        row->d += g->dout[d] * g->o[d];
+        at_noise_add_output(&g->m, &sums, g->dout[d], g->o[d], row->keys);
     }
     for (int64_t j = first; j <= last; j++) {
         pair *x = &g->pairs[j];
@@ -170,7 +168,7 @@ static void dp_row(golden *g, int64_t first, int64_t last, at_row *row)
 static at_noise_ds ds_of(const golden *g, const pair *x, const at_row *row, double n)
 {
     double own = at_noise_dp(&g->m, x->dp, x->dp_squares, row->d);
-    return at_noise_of_ds(&g->m, x->p, x->s, x->x, x->dp, row->d, own, n);
+    return at_noise_of_ds(&g->m, row, x->p, x->s, x->x, x->dp, own, n);
 }
 
 /* dQ = scale dS K of one row. */
@@ -214,16 +212,16 @@ static void dkv_row(golden *g, int64_t first, int64_t last, const at_row *row)
             double y = g->dout[d];
             sum->ref += x->p * y;
             sum->a += n.a * fabs(y);
-            sum->c += (n.c + n.w) * y * y;
+            sum->c += (n.c + n.w + x->p * x->p * row->lse_var) * y * y;
         }
         at_noise_ds s = ds_of(g, x, row, group_k * g->seen[j]);
-        double d_part = at_noise_square(x->p * at_noise_slope(&g->m, x->s)) * row->d_var;
+        double common = at_noise_of_row(row, x->p, at_noise_slope(&g->m, x->s), s.ds);
         for (int64_t d = 0; d < c->dim_qk; d++) {
             at_noise_sum *sum = &g->dk_head[j * c->dim_qk + d];
             double y = g->p->scale * g->q[d];
             sum->ref += s.ds * y;
             sum->a += s.a * fabs(y);
-            sum->c += (s.c + d_part) * y * y;
+            sum->c += (s.c + common) * y * y;
         }
     }
 }
@@ -272,6 +270,7 @@ static void add_head(const golden *g, at_noise_sum *group, at_noise_sum *head, i
     for (int64_t e = 0; e < n; e++) {
         double rounding = fmax(u * fabs(head[e].ref), half);
         group[e].ref += head[e].ref;
+        group[e].squares += head[e].ref * head[e].ref;
         group[e].a += head[e].a + rounding;
         group[e].c += head[e].c + AT_NOISE_TERM * rounding * rounding;
     }
@@ -288,7 +287,8 @@ static void put_columns(golden *g, at_tensor_id id, int64_t b, at_noise_sum *sum
         for (int64_t j = 0; j < len; j++) {
             for (int64_t d = 0; d < dim; d++) {
                 at_noise_sum *sum = &sums[(h * len + j) * dim + d];
-                sum->c += at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit);
+                sum->c += at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit) +
+                          at_noise_heads_var(group * g->seen[j], sum->squares, sum->ref, group);
                 put(t, first + h * len + j, d, sum, g->m.u_in, g->m.half_in);
             }
         }

@@ -44,19 +44,20 @@ double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *su
     if (m->d_from_p) {
         return var + AT_NOISE_UNIFORM * sums->stored + sums->own + e2 * total * d2;
     }
-    var += (AT_NOISE_UNIFORM * m->u_o * m->u_o + e2 * total) * sums->do_o2 + row->sum_var * d2;
+    var += AT_NOISE_UNIFORM * sums->output + e2 * total * sums->do_o2 + row->sum_var * d2;
     if (m->chain) {
         return var + e2 * (m->dot_v_total * d2 + m->dot_v_squares * sums->do_o2);
     }
     return var + at_noise_square(AT_NOISE_LOOSE) * e2 * (sums->do_o2 + d2);
 }
 
-void at_noise_lse(const at_noise *m, const at_row *row, double linear, double squares,
-                  double *bound, double *sigma)
+void at_noise_lse(const at_noise *m, const at_row *row, double linear, double *bound, double *sigma)
 {
-    double few = linear + AT_NOISE_MANY * sqrt(row->sum_var);
-    double many = AT_NOISE_MANY * sqrt(squares + row->sum_var);
+    /* The chain model's x0 is a standard deviation, the loose one's is close to a limit. */
+    double coherent = (m->chain ? AT_NOISE_LOOSE : 1) * linear;
+    double few = coherent + AT_NOISE_MANY * sqrt(row->sum_var);
+    double many = AT_NOISE_MANY * sqrt(row->lse_var);
     double size = 1 + fabs(row->lse), units = AT_NOISE_LOOSE * AT_NOISE_E * size;
     *bound = AT_NOISE_SAFETY * (units + (few < many ? few : many));
-    *sigma = sqrt(AT_NOISE_UNIFORM * at_noise_square(m->u_lse * size) + squares + row->sum_var);
+    *sigma = sqrt(AT_NOISE_UNIFORM * at_noise_square(m->u_lse * size) + row->lse_var);
 }

@@ -62,14 +62,15 @@ typedef struct at_row {
     double keys;              /* keys it sees; 0: dead, nothing else is set */
     double d;                 /* D = rowsum(dO O) */
     double d_var;             /* variance of D as kernels compute it */
-    double sum_var;           /* relative variance of the row sum of P, common to the row */
+    double sum_var;           /* relative variance of the row sum of P as a chain of additions */
+    double lse_var;           /* the same with the score noise in it: variance of LSE unrounded */
     double common_var;        /* relative variance of the backward's P that is common to the row */
 } at_row;
 
 /* Sums that one score row or key column collects for an output element: value, sum of the largest
- * roundings, variance. */
+ * roundings, variance; in a group of heads also the squares of their values. */
 typedef struct at_noise_sum {
-    double ref, a, c;
+    double ref, a, c, squares;
 } at_noise_sum;
 
 void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric);
@@ -135,7 +136,8 @@ AT_INLINE double at_noise_rho(const at_noise *m, double x)
 }
 
 /* Coefficients of one probability p in a sum of p y: a of |y|, c of y^2 (roundings; n additions in
- * the chain), w of the squared distance of y from the mean (score noise x, as a relative one). */
+ * the chain), w of the squared distance of y from the mean (score noise x, as a relative one). In
+ * the backward, where P is made from LSE, w is of y^2 and p^2 lse_var y^2 joins it. */
 typedef struct at_noise_p {
     double a, c, w;
 } at_noise_p;
@@ -151,15 +153,15 @@ AT_INLINE at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double
     return out;
 }
 
-/* Coefficients of one dS in a sum of dS y: a of |y|, c of y^2. x: relative score noise; dp_dev:
- * from at_noise_dp; s: score after the cap. */
+/* Coefficients of one dS in a sum of dS y: a of |y|, c of y^2. x: relative score noise; own: from
+ * at_noise_dp; s: score after the cap. */
 typedef struct at_noise_ds {
     double ds, a, c;
 } at_noise_ds;
-AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, double p, double s, double x, double dp,
-                                     double d, double dp_dev, double n)
+AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, double p, double s,
+                                     double x, double dp, double own, double n)
 {
-    double slope = at_noise_slope(m, s), t = fabs(s) * m->inv_cap, g = dp - d;
+    double slope = at_noise_slope(m, s), t = fabs(s) * m->inv_cap, g = dp - row->d;
     double ds = slope * p * g, rho = at_noise_rho(m, ds);
     double again = (m->p_times - 1) * at_noise_rho(m, p) * slope * fabs(g);
     double slope_dev = 2 * t * (x * m->inv_cap + (2 * AT_NOISE_E + m->u_s) * t);
@@ -168,30 +170,50 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, double p, double s, doub
         .a = rho + again,
         .c = AT_NOISE_TERM * (rho * rho + again * again) +
              AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * ds * ds + ds * ds * x * x +
-             at_noise_square(p * slope * dp_dev) + at_noise_square(p * g * slope_dev),
+             at_noise_square(p * slope * own) + at_noise_square(p * g * slope_dev),
     };
     return out;
 }
 
-/* The variances of a row that its sums decide. sum_pp: sum p^2. */
-AT_INLINE void at_noise_row(at_row *row, double sum_pp)
+/* What the row's LSE and D add to c in dK, where rows are independent; in dQ they are common to the
+ * row and come at its end. */
+AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds)
 {
-    double e2 = at_noise_square(AT_NOISE_E), n = row->keys;
-    row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * sum_pp);
-    row->common_var = e2 * (1 + row->lse * row->lse) + row->sum_var;
+    return p * p * slope * slope * row->d_var + ds * ds * row->lse_var;
 }
 
-/* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; rounded = sum_j (rho(p) dP)^2;
- * score = sum_j (p (dP - D) x)^2; chain = sum_j p^2 sum_c (dO v)^2. With D from sum P dP: chain =
- * sum_j (p dP)^2, stored = sum_j (p u dP)^2, own = sum_j (p dp_dev)^2. */
+/* The variances of a row that its sums decide: pp = sum p^2, squares = sum (p x0)^2 with x0 from
+ * at_noise_score. */
+AT_INLINE void at_noise_row(at_row *row, double pp, double squares)
+{
+    double e2 = at_noise_square(AT_NOISE_E), n = row->keys;
+    row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * pp);
+    row->lse_var = row->sum_var + squares;
+    row->common_var = e2 * (1 + row->lse * row->lse) + row->lse_var;
+}
+
+/* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; output = sum_c (dO times the
+ * rounding of O)^2; rounded = sum_j (rho(p) dP)^2; score = sum_j (p (dP - D) x)^2; chain = sum_j
+ * p^2 sum_c (dO v)^2. With D from sum P dP: chain = sum_j (p dP)^2, stored = sum_j (p u dP)^2, own
+ * = sum_j (p dp_dev)^2. */
 typedef struct at_noise_d {
-    double do_o2, rounded, score, chain, stored, own;
+    double do_o2, output, rounded, score, chain, stored, own;
 } at_noise_d;
 double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *sums);
 
-/* Bound and sigma of LSE. linear = sum p x0, squares = sum (p x0)^2, x0 from at_noise_score. */
-void at_noise_lse(const at_noise *m, const at_row *row, double linear, double squares,
-                  double *bound, double *sigma);
+/* What one output element o and dO add to do_o2 and output. */
+AT_INLINE void at_noise_add_output(const at_noise *m, at_noise_d *sums, double dout, double o,
+                                   double keys)
+{
+    double rounding = m->u_o * fabs(o);
+    rounding = rounding > m->half_o ? rounding : m->half_o;
+    sums->do_o2 += dout * o * (dout * o);
+    sums->output += dout * dout * (rounding * rounding + keys * at_noise_square(AT_NOISE_STEP32));
+}
+
+/* Bound and sigma of LSE. linear = sum p x0, x0 from at_noise_score. */
+void at_noise_lse(const at_noise *m, const at_row *row, double linear, double *bound,
+                  double *sigma);
 
 /* Variance that every sum of n terms has in common: the chain to its total, products below f32's
  * range (of size `unit` beside 1), and for f32 the last two roundings. */
@@ -200,6 +222,15 @@ AT_INLINE double at_noise_total_var(const at_noise *m, double n, double ref, dou
     double total = AT_NOISE_CHAIN_TOTAL * n + (m->chain ? 2 * AT_NOISE_ELEMENT : 0);
     return at_noise_square(AT_NOISE_E * ref) * total +
            AT_NOISE_UNIFORM * n * at_noise_square(AT_NOISE_STEP32) * (1 + unit * unit);
+}
+
+/* What the heads of a group, summed one after the other to `ref`, add to that: they are not random
+ * terms of one size, each may be a large sum of one sign. squares: sum of the heads' sums squared.
+ */
+AT_INLINE double at_noise_heads_var(double n, double squares, double ref, double group)
+{
+    double spread = squares - ref * ref / group;
+    return AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * (spread > 0 ? spread : 0);
 }
 
 /* Bound and sigma of an output element of roundoff u and half subnormal step `half`. */
