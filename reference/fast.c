@@ -73,6 +73,7 @@ at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
     AT_TRY(at_gold_take(&out->span, arena, n_q, sizeof *out->span, err));
     AT_TRY(at_gold_take(&out->seen, arena, n_kv, sizeof *out->seen, err));
     AT_TRY(at_gold_take(&out->rows, arena, n_q * c->heads_q, sizeof *out->rows, err));
+    AT_TRY(at_gold_take(&out->flat, arena, c->batch * c->heads_q, sizeof *out->flat, err));
     find_spans(out);
     return AT_OK;
 }

@@ -20,6 +20,7 @@ typedef struct gradient {
     double *ref, *a, *c, *head, *squares;
     const double *count; /* [K] additions in the chain of a key */
     double weight;       /* scale for dK, 1 for dV */
+    double *flat;        /* [heads] variance that P roundings have in common */
 } gradient;
 
 /* One side of a tile: rows of Q or dO. */
@@ -65,6 +66,7 @@ static at_status gradient_open(gradient *g, int64_t heads, int64_t dim, int64_t 
     AT_TRY(at_gold_take(&g->ref, arena, n, d, err));
     AT_TRY(at_gold_take(&g->head, arena, keys * dim, d, err));
     AT_TRY(at_gold_take(&g->unit, arena, heads, d, err));
+    AT_TRY(at_gold_take(&g->flat, arena, heads, d, err));
     AT_TRY(at_gold_take(&g->square, arena, more, sizeof(float), err));
     AT_TRY(at_gold_take(&g->a, arena, more, d, err));
     AT_TRY(at_gold_take(&g->squares, arena, more, d, err));
@@ -332,6 +334,19 @@ static void run_tile(work *w, const place *at, int64_t h, int64_t first, int64_t
     }
 }
 
+/* Largest flat_var of the rows of each head's group, as far as P's roundings reach the gradient. */
+static void find_flat(gradient *g, const place *at, double times)
+{
+    const at_fast *f = at->f;
+    for (int64_t h = 0; h < g->heads; h++) {
+        const double *flat = f->flat + at->unit->b * f->p->c.heads_q + at->unit->head;
+        g->flat[h] = 0;
+        for (int64_t q = h * g->group; q < (h + 1) * g->group; q++) {
+            g->flat[h] = fmax(g->flat[h], times * flat[q]);
+        }
+    }
+}
+
 /* Adds the query head's sum to its group, rounded before where the class says. */
 static void add_head(gradient *g, const place *at, int64_t h)
 {
@@ -349,24 +364,29 @@ static void add_head(gradient *g, const place *at, int64_t h)
     }
 }
 
-static void finish(const gradient *g, const place *at, at_tensor_id id, int64_t first)
+/* Bound and sigma of element i of the block, e of the gold tensor. */
+static void finish_scale(const gradient *g, const place *at, at_tensor_id id, int64_t i, int64_t e)
 {
     const at_noise *m = &at->f->m;
     at_gold_tensor *t = &at->f->gold->t[id];
+    double unit = id == AT_DK ? at->f->p->scale : 0;
+    double n = g->count[i / g->dim % at->n], flat = g->flat[i / g->dim / at->n];
+    at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i]};
+    sum.c = g->c[i] + flat * sum.ref * sum.ref + at_noise_total_var(m, n, sum.ref, unit) +
+            at_noise_heads_var(n, g->squares[i], sum.ref, (double)g->group);
+    at_noise_finish(&sum, m->u_in, m->half_in, &t->bound[e], &t->sigma[e]);
+}
+
+static void finish(const gradient *g, const place *at, at_tensor_id id, int64_t first)
+{
+    at_gold_tensor *t = &at->f->gold->t[id];
     for (int64_t h = 0; h < g->heads; h++) {
-        for (int64_t j = 0; j < at->n; j++) {
-            int64_t row = first + h * at->unit->n_keys + at->first + j;
-            for (int64_t d = 0; d < g->dim; d++) {
-                int64_t i = (h * at->n + j) * g->dim + d, e = row * g->dim + d;
-                t->ref[e] = g->ref[i];
-                if (at->f->scale) {
-                    double unit = id == AT_DK ? at->f->p->scale : 0;
-                    at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i]};
-                    sum.c =
-                        g->c[i] + at_noise_total_var(m, g->count[j], sum.ref, unit) +
-                        at_noise_heads_var(g->count[j], g->squares[i], sum.ref, (double)g->group);
-                    at_noise_finish(&sum, m->u_in, m->half_in, &t->bound[e], &t->sigma[e]);
-                }
+        int64_t row = first + h * at->unit->n_keys + at->first;
+        for (int64_t k = 0; k < at->n * g->dim; k++) {
+            int64_t i = h * at->n * g->dim + k, e = row * g->dim + k;
+            t->ref[e] = g->ref[i];
+            if (at->f->scale) {
+                finish_scale(g, at, id, i, e);
             }
         }
     }
@@ -383,6 +403,8 @@ static void run_block(work *w, const place *at)
     }
     start_gradient(&w->dk, at, AT_K);
     start_gradient(&w->dv, at, AT_V);
+    find_flat(&w->dk, at, f->m.p_times - 1);
+    find_flat(&w->dv, at, 1);
     for (int64_t h = unit->head; h < unit->head + f->unit_heads; h++) {
         memset(w->dk.head, 0, (size_t)(at->n * w->dk.dim) * sizeof *w->dk.head);
         memset(w->dv.head, 0, (size_t)(at->n * w->dv.dim) * sizeof *w->dv.head);
@@ -395,6 +417,20 @@ static void run_block(work *w, const place *at)
     }
     finish(&w->dk, at, AT_DK, unit->first_dk);
     finish(&w->dv, at, AT_DV, unit->first_dv);
+}
+
+/* Largest flat_var of the rows of each head of the units. */
+static void find_flat_rows(at_fast *f)
+{
+    for (int64_t u = 0; u < f->n_units; u++) {
+        int64_t b = f->units[u].b;
+        for (int64_t h = f->units[u].head; h < f->units[u].head + f->unit_heads; h++) {
+            double *flat = &f->flat[b * f->p->c.heads_q + h];
+            for (int64_t i = 0; i < f->p->len_q[b]; i++) {
+                *flat = fmax(*flat, f->rows[at_fast_row_index(f, b, h, i)].flat_var);
+            }
+        }
+    }
 }
 
 at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err)
@@ -416,6 +452,7 @@ at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err)
     for (int t = 0; t < threads; t++) {
         AT_TRY(work_open(&works[t], f, rows, keys, arena, err));
     }
+    find_flat_rows(f);
     n_blocks = 0;
     for (int64_t u = 0; u < f->n_units; u++) {
         int64_t n = f->units[u].n_keys;

@@ -106,7 +106,7 @@ static void output_scale_row(at_fast_work *w, const at_fast_place *at, int64_t r
         double moved = w->o_w2[i] - 2 * away * w->o_w1[i] + away * away * w->w0[r];
         moved = (moved > 0 ? moved : 0) + w->w_best[r] * at_noise_square(w->v_best[d] - ref);
         at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e};
-        sum.c = (w->o_c[i] + moved) * e * e + row->sum_var * ref * ref +
+        sum.c = (w->o_c[i] + moved) * e * e + (row->sum_var + row->flat_var) * ref * ref +
                 at_noise_total_var(m, row->keys, ref, 0);
         at_noise_finish(&sum, m->u_o, m->half_o, &o->bound[index * dim + d],
                         &o->sigma[index * dim + d]);
@@ -124,7 +124,7 @@ static void finish_output(at_fast_work *w, const at_fast_place *at)
         at_row *row = w->rows[r];
         int64_t index = at->block->gold + r;
         if (row->keys > 0 && at->f->scale) {
-            at_noise_row(row, w->p_sums[r].pp, w->p_sums[r].squares);
+            at_noise_row(&at->f->m, row, &w->p_sums[r]);
         }
         if (row->keys > 0 && at->wanted) {
             memcpy(o->ref + index * dim, w->o + r * dim, (size_t)dim * sizeof(double));

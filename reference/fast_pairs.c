@@ -98,15 +98,15 @@ AT_CLONES void at_fast_gradients(const at_fast_pairs *x, double *ds)
 }
 
 AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *restrict a,
-                       float *restrict c, float *restrict w, at_fast_p_sums *sums)
+                       float *restrict c, float *restrict w, at_noise_p_sums *sums)
 {
     const at_noise m = model_of(x, capped, chain);
     double lse = x->row->lse, keys = x->row->keys, factor = x->squares_factor;
     const double *restrict raw = x->raw, *restrict p = x->p;
     const float *restrict squares = x->squares;
-    double linear = 0, square = 0, pp = 0;
+    double max = x->row->max, linear = 0, square = 0, pp = 0, t1 = 0, t2 = 0;
     int64_t n = x->n;
-#pragma omp simd reduction(+ : linear, square, pp)
+#pragma omp simd reduction(+ : linear, square, pp, t1, t2)
     for (int64_t j = 0; j < n; j++) {
         double s = score_of(&m, capped, raw[j]);
         double x0 = at_noise_score(&m, raw[j], s, factor * (double)squares[j], lse);
@@ -117,14 +117,18 @@ AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *r
         linear += p[j] * x0;
         square += p[j] * x0 * (p[j] * x0);
         pp += p[j] * p[j];
+        t1 += p[j] * (s - max);
+        t2 += p[j] * (s - max) * (s - max);
     }
     sums->linear += linear;
     sums->squares += square;
     sums->pp += pp;
+    sums->t += t1;
+    sums->tt += t2;
 }
 
 AT_CLONES void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w,
-                               at_fast_p_sums *sums)
+                               at_noise_p_sums *sums)
 {
     if (x->m->cap > 0) {
         if (x->m->chain) {
@@ -262,7 +266,7 @@ AT_INLINE void key_terms(const at_fast_pairs *pairs, bool capped, bool chain,
         back b = back_of(&m, capped, &local, j, col.count_k[j]);
         at_noise_p t = at_noise_of_p(&m, x.p[j], b.x, col.count_v[j]);
         double up = AT_FAST_UNITS * col.p_unit[j], us = AT_FAST_UNITS * col.ds_unit[j];
-        double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds);
+        double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds, col.count_k[j]);
         a_p[j] = (float)(up * t.a);
         c_p[j] = (float)(up * up * (t.c + t.w + x.p[j] * x.p[j] * row.lse_var));
         a_ds[j] = (float)(us * b.t.a);

@@ -35,11 +35,7 @@ void at_fast_probabilities(const at_fast_pairs *x);
 void at_fast_gradients(const at_fast_pairs *x, double *ds);
 
 /* Coefficients of O: a, c, w of at_noise_of_p; adds to the sums. */
-typedef struct at_fast_p_sums {
-    double linear, squares; /* sum p x0, sum (p x0)^2 */
-    double pp;              /* sum p^2 */
-} at_fast_p_sums;
-void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w, at_fast_p_sums *sums);
+void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w, at_noise_p_sums *sums);
 
 /* Coefficients of dQ, times `unit` (a) and unit^2 (c); mass = slope p. `sums` of D's variance grow;
  * a, c and mass may be NULL together. */

@@ -20,7 +20,7 @@ typedef struct at_fast_work {
     double *k_unit;                             /* [W / K] of each chunk's forms of K */
     double *v_best;                             /* [dim_v] */
     double *mean, *center;                      /* [dim_v] of V: of the chunk, of the first one */
-    at_fast_p_sums *p_sums;                     /* [M] */
+    at_noise_p_sums *p_sums;                    /* [M] */
     at_noise_d *d_sums;                         /* [M] */
     int64_t *best;                              /* [M] the row's likeliest key */
     double

@@ -22,6 +22,7 @@ typedef struct golden {
     double *q, *dout, *o;            /* [dim] of the row at hand */
     double *k, *v;                   /* [len_kv dim] of the head at hand */
     pair *pairs;                     /* [len_kv] */
+    double *flat;                    /* [heads_q] largest flat_var of the sequence's rows */
     double *seen;                    /* [len_kv] rows of the sequence that see the key */
     at_noise_sum *sum;               /* [dim] of O, then of dQ */
     double *mass;                    /* [dim] of sum p slope K */
@@ -43,6 +44,7 @@ static at_status open_buffers(golden *g, at_arena *arena, at_error *err)
     AT_TRY(at_gold_take(&g->k, arena, n_k, one, err));
     AT_TRY(at_gold_take(&g->v, arena, n_v, one, err));
     AT_TRY(at_gold_take(&g->seen, arena, c->len_kv, one, err));
+    AT_TRY(at_gold_take(&g->flat, arena, c->heads_q, one, err));
     AT_TRY(at_gold_take(&g->sum, arena, dim, sum, err));
     AT_TRY(at_gold_take(&g->dk, arena, c->heads_kv * n_k, sum, err));
     AT_TRY(at_gold_take(&g->dv, arena, c->heads_v * n_v, sum, err));
@@ -78,14 +80,15 @@ static void score_row(golden *g, int64_t first, int64_t last)
     }
 }
 
-/* P and LSE of one row. */
-static at_row softmax_row(golden *g, int64_t first, int64_t last)
+/* P and LSE of one row; *linear is what the bound of LSE needs. */
+static at_row softmax_row(golden *g, int64_t first, int64_t last, double *linear)
 {
     at_row row = {.max = g->pairs[first].s, .keys = (double)(last - first + 1)};
     for (int64_t j = first; j <= last; j++) {
         row.max = fmax(row.max, g->pairs[j].s);
     }
-    double sum = 0, pp = 0, squares = 0;
+    double sum = 0;
+    at_noise_p_sums sums = {0};
     for (int64_t j = first; j <= last; j++) {
         sum += exp(g->pairs[j].s - row.max);
     }
@@ -96,20 +99,21 @@ static at_row softmax_row(golden *g, int64_t first, int64_t last)
         x->p = exp(x->s - row.max) * row.inv_sum;
         x->x0 = at_noise_score(&g->m, x->raw, x->s, x->squares, row.lse);
         x->x = at_noise_exp(x->x0);
-        pp += x->p * x->p;
-        squares += at_noise_square(x->p * x->x0);
+        double t = x->s - row.max;
+        sums.linear += x->p * x->x0;
+        sums.squares += at_noise_square(x->p * x->x0);
+        sums.pp += x->p * x->p;
+        sums.t += x->p * t;
+        sums.tt += x->p * t * t;
     }
-    at_noise_row(&row, pp, squares);
+    at_noise_row(&g->m, &row, &sums);
+    *linear = sums.linear;
     return row;
 }
 
-static void lse_row(golden *g, int64_t index, int64_t first, int64_t last, const at_row *row)
+static void lse_row(golden *g, int64_t index, double linear, const at_row *row)
 {
     at_gold_tensor *t = &g->gold->t[AT_LSE];
-    double linear = 0;
-    for (int64_t j = first; j <= last; j++) {
-        linear += g->pairs[j].p * g->pairs[j].x0;
-    }
     t->ref[index] = row->lse;
     if (t->bound != NULL) {
         at_noise_lse(&g->m, row, linear, &t->bound[index], &t->sigma[index]);
@@ -132,8 +136,8 @@ static void output_row(golden *g, int64_t index, int64_t first, int64_t last, co
             sum.a += n.a * fabs(v);
             sum.c += n.c * v * v + n.w * away * away;
         }
-        sum.c +=
-            at_noise_total_var(&g->m, row->keys, sum.ref, 0) + row->sum_var * sum.ref * sum.ref;
+        sum.c += at_noise_total_var(&g->m, row->keys, sum.ref, 0) +
+                 (row->sum_var + row->flat_var) * sum.ref * sum.ref;
         put(&g->gold->t[AT_O], index, d, &sum, g->m.u_o, g->m.half_o);
     }
 }
@@ -214,8 +218,9 @@ static void dkv_row(golden *g, int64_t first, int64_t last, const at_row *row)
             sum->a += n.a * fabs(y);
             sum->c += (n.c + n.w + x->p * x->p * row->lse_var) * y * y;
         }
-        at_noise_ds s = ds_of(g, x, row, group_k * g->seen[j]);
-        double common = at_noise_of_row(row, x->p, at_noise_slope(&g->m, x->s), s.ds);
+        double slope = at_noise_slope(&g->m, x->s), n_k = group_k * g->seen[j];
+        at_noise_ds s = ds_of(g, x, row, n_k);
+        double common = at_noise_of_row(row, x->p, slope, s.ds, n_k);
         for (int64_t d = 0; d < c->dim_qk; d++) {
             at_noise_sum *sum = &g->dk_head[j * c->dim_qk + d];
             double y = g->p->scale * g->q[d];
@@ -249,11 +254,13 @@ static void run_row(golden *g, int64_t b, int64_t h, int64_t i, int64_t index)
     }
     at_tensor_load_row(&g->p->t[AT_Q], b, h, i, g->q);
     score_row(g, first, last);
-    at_row row = softmax_row(g, first, last);
+    double linear = 0;
+    at_row row = softmax_row(g, first, last, &linear);
     if (at_gold_makes(c, AT_LSE)) {
-        lse_row(g, index, first, last, &row);
+        lse_row(g, index, linear, &row);
     }
     output_row(g, index, first, last, &row);
+    g->flat[h] = fmax(g->flat[h], row.flat_var);
     if (c->pass == AT_PASS_TRAIN) {
         at_tensor_load_row(&g->p->t[AT_DO], b, h, i, g->dout);
         dp_row(g, first, last, &row);
@@ -284,10 +291,16 @@ static void put_columns(golden *g, at_tensor_id id, int64_t b, at_noise_sum *sum
     double group = (double)(g->p->c.heads_q / heads);
     int64_t first = at_gold_first(g->p, id, b, 0);
     for (int64_t h = 0; h < heads; h++) {
+        double flat = 0;
+        for (int64_t q = 0; q < g->p->c.heads_q; q++) {
+            flat = q * heads / g->p->c.heads_q == h ? fmax(flat, g->flat[q]) : flat;
+        }
+        flat *= id == AT_DK ? g->m.p_times - 1 : 1;
         for (int64_t j = 0; j < len; j++) {
             for (int64_t d = 0; d < dim; d++) {
                 at_noise_sum *sum = &sums[(h * len + j) * dim + d];
-                sum->c += at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit) +
+                sum->c += flat * sum->ref * sum->ref +
+                          at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit) +
                           at_noise_heads_var(group * g->seen[j], sum->squares, sum->ref, group);
                 put(t, first + h * len + j, d, sum, g->m.u_in, g->m.half_in);
             }
@@ -314,6 +327,7 @@ static void run_sequence(golden *g, int64_t b)
     int64_t len_q = p->len_q[b], len = p->len_kv[b];
     bool train = c->pass == AT_PASS_TRAIN;
     count_seen(g, b);
+    memset(g->flat, 0, (size_t)c->heads_q * sizeof g->flat[0]);
     memset(g->dk, 0, (size_t)(c->heads_kv * len * c->dim_qk) * sizeof g->dk[0]);
     memset(g->dv, 0, (size_t)(c->heads_v * len * c->dim_v) * sizeof g->dv[0]);
     for (int64_t h = 0; h < c->heads_q; h++) {

@@ -39,7 +39,7 @@ double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *su
 {
     double e2 = at_noise_square(AT_NOISE_E), d2 = at_noise_square(row->d);
     double total = AT_NOISE_CHAIN_TOTAL * row->keys;
-    double var = AT_NOISE_UNIFORM * sums->rounded + sums->score +
+    double var = AT_NOISE_UNIFORM * sums->rounded + sums->score + row->flat_var * d2 +
                  AT_NOISE_CHAIN_SQUARES * e2 * row->keys * sums->chain;
     if (m->d_from_p) {
         return var + AT_NOISE_UNIFORM * sums->stored + sums->own + e2 * total * d2;
@@ -56,8 +56,9 @@ void at_noise_lse(const at_noise *m, const at_row *row, double linear, double *b
     /* The chain model's x0 is a standard deviation, the loose one's is close to a limit. */
     double coherent = (m->chain ? AT_NOISE_LOOSE : 1) * linear;
     double few = coherent + AT_NOISE_MANY * sqrt(row->sum_var);
-    double many = AT_NOISE_MANY * sqrt(row->lse_var);
+    double many = AT_NOISE_MANY * sqrt(row->lse_var + row->shift_var);
     double size = 1 + fabs(row->lse), units = AT_NOISE_LOOSE * AT_NOISE_E * size;
     *bound = AT_NOISE_SAFETY * (units + (few < many ? few : many));
-    *sigma = sqrt(AT_NOISE_UNIFORM * at_noise_square(m->u_lse * size) + row->lse_var);
+    *sigma =
+        sqrt(AT_NOISE_UNIFORM * at_noise_square(m->u_lse * size) + row->lse_var + row->shift_var);
 }

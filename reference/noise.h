@@ -34,6 +34,9 @@
     1.01                     /* units of the last rounding: it acts on a value that is off already \
                               */
 #define AT_NOISE_SAFETY 1.05 /* on everything: products of two errors are left out of the model */
+#define AT_NOISE_STEPS                                                                             \
+    4.0 /* units of u that scores must spread for the roundings of their P, of                     \
+           stored scores and of O in rows alike to be independent */
 #define AT_NOISE_LARGEST 8.0 /* score noise beyond which P is anything: keeps squares in range */
 #define AT_NOISE_STEP32                                                                            \
     0x1p-150 /* half of f32's subnormal step: what a vanishing product loses                       \
@@ -64,6 +67,9 @@ typedef struct at_row {
     double d_var;             /* variance of D as kernels compute it */
     double sum_var;           /* relative variance of the row sum of P as a chain of additions */
     double lse_var;           /* the same with the score noise in it: variance of LSE unrounded */
+    double flat_var;          /* relative variance of P's rounding that is common to the row */
+    double flat;              /* how far the roundings of O are the same in other rows, 0..1 */
+    double shift_var;         /* variance of LSE by a rounding that stored scores share */
     double common_var;        /* relative variance of the backward's P that is common to the row */
 } at_row;
 
@@ -175,21 +181,44 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, doubl
     return out;
 }
 
-/* What the row's LSE and D add to c in dK, where rows are independent; in dQ they are common to the
- * row and come at its end. */
-AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds)
+/* What the row's LSE and D add to c in dK, where rows are independent (but the more `flat`
+ * attention is, the more their O are rounded alike: n equal errors have n times the variance); in
+ * dQ they are common to the row and come at its end. */
+AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds, double n)
 {
-    return p * p * slope * slope * row->d_var + ds * ds * row->lse_var;
+    double alike = 1 + row->flat * (n - 1);
+    return p * p * slope * slope * row->d_var * alike + ds * ds * row->lse_var;
 }
 
-/* The variances of a row that its sums decide: pp = sum p^2, squares = sum (p x0)^2 with x0 from
- * at_noise_score. */
-AT_INLINE void at_noise_row(at_row *row, double pp, double squares)
+/* Sums over the keys of a row: p x0 and (p x0)^2 with x0 from at_noise_score; p^2; p t and p t^2
+ * with t = s - max. */
+typedef struct at_noise_p_sums {
+    double linear, squares, pp, t, tt;
+} at_noise_p_sums;
+
+/* How far roundings to steps 2 u x wide are to the same side where x spreads by a variance `spread`
+ * relative to x^2: 1 within few steps, 0 over many. */
+AT_INLINE double at_noise_together(double spread, double u)
 {
-    double e2 = at_noise_square(AT_NOISE_E), n = row->keys;
-    row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * pp);
-    row->lse_var = row->sum_var + squares;
+    double steps = spread / (AT_NOISE_STEPS * AT_NOISE_STEPS * u * u);
+    return 1 / (1 + steps * steps);
+}
+
+/* The variances of a row that its sums decide. */
+AT_INLINE void at_noise_row(const at_noise *m, at_row *row, const at_noise_p_sums *sums)
+{
+    double e2 = at_noise_square(AT_NOISE_E), n = row->keys, others = 1 - 1 / n;
+    row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * sums->pp);
+    row->lse_var = row->sum_var + sums->squares;
+    double spread = sums->tt - sums->t * sums->t;
+    spread = spread > 0 ? spread : 0;
+    double u = at_noise_rho(m, 1 / n) * n, s = fabs(sums->t + row->max);
+    row->flat_var = AT_NOISE_TERM * m->p_times * u * u * at_noise_together(spread, u) * others;
+    row->flat = at_noise_together(spread, u > m->u_o ? u : m->u_o);
+    double stored = m->u_s > 0 ? at_noise_together(spread, m->u_s * s + AT_NOISE_E) : 0;
+    row->shift_var = AT_NOISE_TERM * stored * sums->linear * sums->linear * others;
     row->common_var = e2 * (1 + row->lse * row->lse) + row->lse_var;
+    row->common_var += (m->p_times - 1) * row->flat_var;
 }
 
 /* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; output = sum_c (dO times the
