@@ -48,7 +48,7 @@ typedef struct at_fast {
     at_fast_span *span;          /* [sum len_q] keys that each row sees */
     double *seen;                /* [sum len_kv] rows of the sequence that see each key */
     at_row *rows;                /* [live q rows] in [b h s] order */
-    double *flat;                /* [batch heads_q] largest flat_var of a head's rows */
+    at_noise_flat *flat;         /* [batch heads_q] flattest of a head's rows */
     at_fast_unit *units;         /* for the key pass */
     int64_t n_units;
 } at_fast;

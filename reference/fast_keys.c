@@ -20,7 +20,7 @@ typedef struct gradient {
     double *ref, *a, *c, *head, *squares;
     const double *count; /* [K] additions in the chain of a key */
     double weight;       /* scale for dK, 1 for dV */
-    double *flat;        /* [heads] variance that P roundings have in common */
+    at_noise_flat *flat; /* [heads] flattest of the rows, as far as roundings of P reach */
 } gradient;
 
 /* One side of a tile: rows of Q or dO. */
@@ -66,7 +66,7 @@ static at_status gradient_open(gradient *g, int64_t heads, int64_t dim, int64_t 
     AT_TRY(at_gold_take(&g->ref, arena, n, d, err));
     AT_TRY(at_gold_take(&g->head, arena, keys * dim, d, err));
     AT_TRY(at_gold_take(&g->unit, arena, heads, d, err));
-    AT_TRY(at_gold_take(&g->flat, arena, heads, d, err));
+    AT_TRY(at_gold_take(&g->flat, arena, heads, sizeof *g->flat, err));
     AT_TRY(at_gold_take(&g->square, arena, more, sizeof(float), err));
     AT_TRY(at_gold_take(&g->a, arena, more, d, err));
     AT_TRY(at_gold_take(&g->squares, arena, more, d, err));
@@ -334,15 +334,15 @@ static void run_tile(work *w, const place *at, int64_t h, int64_t first, int64_t
     }
 }
 
-/* Largest flat_var of the rows of each head's group, as far as P's roundings reach the gradient. */
 static void find_flat(gradient *g, const place *at, double times)
 {
     const at_fast *f = at->f;
     for (int64_t h = 0; h < g->heads; h++) {
-        const double *flat = f->flat + at->unit->b * f->p->c.heads_q + at->unit->head;
-        g->flat[h] = 0;
+        const at_noise_flat *flat = f->flat + at->unit->b * f->p->c.heads_q + at->unit->head;
+        g->flat[h] = (at_noise_flat){0, 0};
         for (int64_t q = h * g->group; q < (h + 1) * g->group; q++) {
-            g->flat[h] = fmax(g->flat[h], times * flat[q]);
+            g->flat[h].p = fmax(g->flat[h].p, times * flat[q].p);
+            g->flat[h].var = fmax(g->flat[h].var, times * flat[q].var);
         }
     }
 }
@@ -370,9 +370,10 @@ static void finish_scale(const gradient *g, const place *at, at_tensor_id id, in
     const at_noise *m = &at->f->m;
     at_gold_tensor *t = &at->f->gold->t[id];
     double unit = id == AT_DK ? at->f->p->scale : 0;
-    double n = g->count[i / g->dim % at->n], flat = g->flat[i / g->dim / at->n];
-    at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i]};
-    sum.c = g->c[i] + flat * sum.ref * sum.ref + at_noise_total_var(m, n, sum.ref, unit) +
+    double n = g->count[i / g->dim % at->n];
+    const at_noise_flat *flat = &g->flat[i / g->dim / at->n];
+    at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i], .flat = flat->p};
+    sum.c = g->c[i] + flat->var * sum.ref * sum.ref + at_noise_total_var(m, n, sum.ref, unit) +
             at_noise_heads_var(n, g->squares[i], sum.ref, (double)g->group);
     at_noise_finish(&sum, m->u_in, m->half_in, &t->bound[e], &t->sigma[e]);
 }
@@ -419,15 +420,15 @@ static void run_block(work *w, const place *at)
     finish(&w->dv, at, AT_DV, unit->first_dv);
 }
 
-/* Largest flat_var of the rows of each head of the units. */
+/* Flattest of the rows of each head of the units. */
 static void find_flat_rows(at_fast *f)
 {
     for (int64_t u = 0; u < f->n_units; u++) {
         int64_t b = f->units[u].b;
         for (int64_t h = f->units[u].head; h < f->units[u].head + f->unit_heads; h++) {
-            double *flat = &f->flat[b * f->p->c.heads_q + h];
+            at_noise_flat *flat = &f->flat[b * f->p->c.heads_q + h];
             for (int64_t i = 0; i < f->p->len_q[b]; i++) {
-                *flat = fmax(*flat, f->rows[at_fast_row_index(f, b, h, i)].flat_var);
+                at_noise_flattest(flat, &f->rows[at_fast_row_index(f, b, h, i)]);
             }
         }
     }

@@ -105,7 +105,7 @@ static void output_scale_row(at_fast_work *w, const at_fast_place *at, int64_t r
         double ref = w->o[i], away = ref - w->center[d];
         double moved = w->o_w2[i] - 2 * away * w->o_w1[i] + away * away * w->w0[r];
         moved = (moved > 0 ? moved : 0) + w->w_best[r] * at_noise_square(w->v_best[d] - ref);
-        at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e};
+        at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e, .flat = row->flat_p};
         sum.c = (w->o_c[i] + moved) * e * e + (row->sum_var + row->flat_var) * ref * ref +
                 at_noise_total_var(m, row->keys, ref, 0);
         at_noise_finish(&sum, m->u_o, m->half_o, &o->bound[index * dim + d],

@@ -22,7 +22,7 @@ typedef struct golden {
     double *q, *dout, *o;            /* [dim] of the row at hand */
     double *k, *v;                   /* [len_kv dim] of the head at hand */
     pair *pairs;                     /* [len_kv] */
-    double *flat;                    /* [heads_q] largest flat_var of the sequence's rows */
+    at_noise_flat *flat;             /* [heads_q] flattest of the sequence's rows */
     double *seen;                    /* [len_kv] rows of the sequence that see the key */
     at_noise_sum *sum;               /* [dim] of O, then of dQ */
     double *mass;                    /* [dim] of sum p slope K */
@@ -44,7 +44,7 @@ static at_status open_buffers(golden *g, at_arena *arena, at_error *err)
     AT_TRY(at_gold_take(&g->k, arena, n_k, one, err));
     AT_TRY(at_gold_take(&g->v, arena, n_v, one, err));
     AT_TRY(at_gold_take(&g->seen, arena, c->len_kv, one, err));
-    AT_TRY(at_gold_take(&g->flat, arena, c->heads_q, one, err));
+    AT_TRY(at_gold_take(&g->flat, arena, c->heads_q, sizeof *g->flat, err));
     AT_TRY(at_gold_take(&g->sum, arena, dim, sum, err));
     AT_TRY(at_gold_take(&g->dk, arena, c->heads_kv * n_k, sum, err));
     AT_TRY(at_gold_take(&g->dv, arena, c->heads_v * n_v, sum, err));
@@ -125,7 +125,7 @@ static void output_row(golden *g, int64_t index, int64_t first, int64_t last, co
 {
     int64_t dim = g->p->c.dim_v;
     for (int64_t d = 0; d < dim; d++) {
-        at_noise_sum sum = {0, 0, 0, 0};
+        at_noise_sum sum = {.flat = row->flat_p};
         for (int64_t j = first; j <= last; j++) {
             sum.ref += g->pairs[j].p * g->v[j * dim + d];
         }
@@ -260,7 +260,7 @@ static void run_row(golden *g, int64_t b, int64_t h, int64_t i, int64_t index)
         lse_row(g, index, linear, &row);
     }
     output_row(g, index, first, last, &row);
-    g->flat[h] = fmax(g->flat[h], row.flat_var);
+    at_noise_flattest(&g->flat[h], &row);
     if (c->pass == AT_PASS_TRAIN) {
         at_tensor_load_row(&g->p->t[AT_DO], b, h, i, g->dout);
         dp_row(g, first, last, &row);
@@ -284,6 +284,18 @@ static void add_head(const golden *g, at_noise_sum *group, at_noise_sum *head, i
     memset(head, 0, (size_t)n * sizeof head[0]);
 }
 
+/* Flattest of the rows whose query heads head h of `heads` serves. */
+static at_noise_flat head_flat(const golden *g, int64_t heads, int64_t h)
+{
+    at_noise_flat out = {0, 0};
+    int64_t group = g->p->c.heads_q / heads;
+    for (int64_t q = h * group; q < (h + 1) * group; q++) {
+        out.p = fmax(out.p, g->flat[q].p);
+        out.var = fmax(out.var, g->flat[q].var);
+    }
+    return out;
+}
+
 static void put_columns(golden *g, at_tensor_id id, int64_t b, at_noise_sum *sums, double unit)
 {
     at_gold_tensor *t = &g->gold->t[id];
@@ -291,15 +303,13 @@ static void put_columns(golden *g, at_tensor_id id, int64_t b, at_noise_sum *sum
     double group = (double)(g->p->c.heads_q / heads);
     int64_t first = at_gold_first(g->p, id, b, 0);
     for (int64_t h = 0; h < heads; h++) {
-        double flat = 0;
-        for (int64_t q = 0; q < g->p->c.heads_q; q++) {
-            flat = q * heads / g->p->c.heads_q == h ? fmax(flat, g->flat[q]) : flat;
-        }
-        flat *= id == AT_DK ? g->m.p_times - 1 : 1;
+        at_noise_flat flat = head_flat(g, heads, h);
+        double times = id == AT_DK ? g->m.p_times - 1 : 1;
         for (int64_t j = 0; j < len; j++) {
             for (int64_t d = 0; d < dim; d++) {
                 at_noise_sum *sum = &sums[(h * len + j) * dim + d];
-                sum->c += flat * sum->ref * sum->ref +
+                sum->flat = times * flat.p;
+                sum->c += times * flat.var * sum->ref * sum->ref +
                           at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit) +
                           at_noise_heads_var(group * g->seen[j], sum->squares, sum->ref, group);
                 put(t, first + h * len + j, d, sum, g->m.u_in, g->m.half_in);

@@ -67,16 +67,18 @@ typedef struct at_row {
     double d_var;             /* variance of D as kernels compute it */
     double sum_var;           /* relative variance of the row sum of P as a chain of additions */
     double lse_var;           /* the same with the score noise in it: variance of LSE unrounded */
-    double flat_var;          /* relative variance of P's rounding that is common to the row */
-    double flat;              /* how far the roundings of O are the same in other rows, 0..1 */
+    double flat_p;            /* how far the roundings of P agree in the row, 0..1 */
+    double flat_var;          /* relative variance of P that they have in common */
+    double flat_o;            /* how far the roundings of O agree with those of other rows, 0..1 */
     double shift_var;         /* variance of LSE by a rounding that stored scores share */
     double common_var;        /* relative variance of the backward's P that is common to the row */
 } at_row;
 
 /* Sums that one score row or key column collects for an output element: value, sum of the largest
- * roundings, variance; in a group of heads also the squares of their values. */
+ * roundings, variance; in a group of heads also the squares of their values. flat: how far the
+ * roundings of P agree, 0..1. */
 typedef struct at_noise_sum {
-    double ref, a, c, squares;
+    double ref, a, c, squares, flat;
 } at_noise_sum;
 
 void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric);
@@ -186,7 +188,7 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, doubl
  * dQ they are common to the row and come at its end. */
 AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds, double n)
 {
-    double alike = 1 + row->flat * (n - 1);
+    double alike = 1 + row->flat_o * (n - 1);
     return p * p * slope * slope * row->d_var * alike + ds * ds * row->lse_var;
 }
 
@@ -213,12 +215,23 @@ AT_INLINE void at_noise_row(const at_noise *m, at_row *row, const at_noise_p_sum
     double spread = sums->tt - sums->t * sums->t;
     spread = spread > 0 ? spread : 0;
     double u = at_noise_rho(m, 1 / n) * n, s = fabs(sums->t + row->max);
-    row->flat_var = AT_NOISE_TERM * m->p_times * u * u * at_noise_together(spread, u) * others;
-    row->flat = at_noise_together(spread, u > m->u_o ? u : m->u_o);
+    row->flat_p = at_noise_together(spread, u) * others;
+    row->flat_var = AT_NOISE_TERM * m->p_times * u * u * row->flat_p;
+    row->flat_o = at_noise_together(spread, u > m->u_o ? u : m->u_o);
     double stored = m->u_s > 0 ? at_noise_together(spread, m->u_s * s + AT_NOISE_E) : 0;
     row->shift_var = AT_NOISE_TERM * stored * sums->linear * sums->linear * others;
     row->common_var = e2 * (1 + row->lse * row->lse) + row->lse_var;
     row->common_var += (m->p_times - 1) * row->flat_var;
+}
+
+/* The flattest of several rows. */
+typedef struct at_noise_flat {
+    double p, var;
+} at_noise_flat;
+AT_INLINE void at_noise_flattest(at_noise_flat *most, const at_row *row)
+{
+    most->p = row->flat_p > most->p ? row->flat_p : most->p;
+    most->var = row->flat_var > most->var ? row->flat_var : most->var;
 }
 
 /* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; output = sum_c (dO times the
@@ -262,13 +275,15 @@ AT_INLINE double at_noise_heads_var(double n, double squares, double ref, double
     return AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * (spread > 0 ? spread : 0);
 }
 
-/* Bound and sigma of an output element of roundoff u and half subnormal step `half`. */
+/* Bound and sigma of an output element of roundoff u and half subnormal step `half`. Roundings of P
+ * that agree have no limit but their sum a. */
 AT_INLINE void at_noise_finish(const at_noise_sum *sum, double u, double half, double *bound,
                                double *sigma)
 {
     double r = fabs(sum->ref), dev = sqrt(sum->c);
     double few = sum->a + AT_NOISE_FEW * dev, many = AT_NOISE_MANY * dev;
-    *bound = AT_NOISE_SAFETY * (AT_NOISE_FINAL * u * r + (few < many ? few : many) + half);
+    double noise = few < many ? few : many + sum->flat * (few - many);
+    *bound = AT_NOISE_SAFETY * (AT_NOISE_FINAL * u * r + noise + half);
     *sigma = sqrt(AT_NOISE_UNIFORM * (u * u * r * r + half * half) + sum->c);
 }
 
