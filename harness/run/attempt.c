@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXCUSES = 2, KILL_EXCUSES = 4 }; /* runs that must end so before it is believed */
+/* Runs that must end so before it is believed. */
+enum { EXCUSES = 2, KILL_EXCUSES = 4, IDLE_EXCUSES = 30 };
 
 static bool is_kill(const at_verdict *v)
 {
@@ -11,10 +12,19 @@ static bool is_kill(const at_verdict *v)
            strcmp(v->reason.code, "reference_sigkill") == 0;
 }
 
+/* A SIGKILL before the launch is never the backend's. */
+static bool is_idle(const at_verdict *v)
+{
+    return is_kill(v) && !v->step[AT_STEP_FORWARD].ran;
+}
+
 /* Memory shortage, our own failures, and a SIGKILL that someone outside may have sent. */
 static int excuses(const at_verdict *v)
 {
-    return is_kill(v) ? KILL_EXCUSES : v->kind == AT_OOM || v->kind == AT_ERROR ? EXCUSES : 0;
+    return is_idle(v)                                 ? IDLE_EXCUSES
+           : is_kill(v)                               ? KILL_EXCUSES
+           : v->kind == AT_OOM || v->kind == AT_ERROR ? EXCUSES
+                                                      : 0;
 }
 
 static at_attempt_kind *note(at_attempt *a, const at_verdict *v)
@@ -36,7 +46,9 @@ at_next at_attempt_add(at_attempt *a, const at_verdict *v, int64_t repeat, bool 
 {
     int limit = excuses(v);
     if (limit > 0) {
-        bool last = ++a->excused >= limit;
+        a->excused++;
+        a->idle += is_idle(v);
+        bool last = (is_idle(v) ? a->idle : a->excused - a->idle) >= limit;
         a->worst = a->runs == 0 || last ? *v : a->worst;
         if (last) {
             a->kinds = 0; /* the earlier runs are not what decides */

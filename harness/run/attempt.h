@@ -20,6 +20,7 @@ typedef struct at_attempt_kind {
 typedef struct at_attempt {
     int runs;    /* that count */
     int excused; /* that may not be the backend's fault */
+    int idle;    /* of these, killed before anything was launched */
     int kinds;   /* distinct (kind, code) among those that count */
     at_attempt_kind seen[AT_ATTEMPT_KINDS];
     at_verdict worst; /* of those that count, or the last excused one */

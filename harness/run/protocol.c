@@ -197,7 +197,7 @@ void at_event_close(at_event *event)
     *event = (at_event){.kind = AT_EVENT_BYE};
 }
 
-static at_status read_numeric(at_numeric_class *out, const at_json *object, at_error *err)
+at_status at_numeric_from_json(at_numeric_class *out, const at_json *object, at_error *err)
 {
     const char *p = "stored";
     AT_TRY(at_json_want_text(object, "p", false, &p, err));
@@ -259,7 +259,7 @@ static at_status read_backend(at_backend_info *out, const at_json *backend, at_e
     AT_TRY(read_promises(&out->promises, backend, err));
     const at_json *numeric = NULL;
     AT_TRY(at_json_want_object(backend, "numeric", false, &numeric, err));
-    return numeric != NULL ? read_numeric(&out->numeric, numeric, err) : AT_OK;
+    return numeric != NULL ? at_numeric_from_json(&out->numeric, numeric, err) : AT_OK;
 }
 
 at_status at_hello_read(const at_event *hello, at_backend_info *out, size_t room, size_t *n,

@@ -85,8 +85,10 @@ AT_API at_status at_hello_read(const at_event *hello, at_backend_info *out, size
 AT_API at_json *at_event_make(at_event_kind kind, int64_t id);
 AT_API at_json *at_hello_make(const at_backend *const *backends);
 
-/* {"p":"stored","scores_stored":false,...} and back. */
+/* {"p":"stored","scores_stored":false,...} and back; absent members are the default. */
 AT_API at_json *at_numeric_to_json(const at_numeric_class *numeric);
+AT_API at_status at_numeric_from_json(at_numeric_class *out, const at_json *object,
+                                      at_error *err) AT_MUST_CHECK;
 
 /* Writes the object as one line with one write(); consumes it. AT_IO when the peer is gone. */
 AT_API at_status at_event_send(int fd, at_json *event, at_error *err) AT_MUST_CHECK;

@@ -11,7 +11,7 @@
 
 #include "harness/run/slot.h"
 
-enum { RECYCLE = 2000, FAILED_STARTS = 10, TICK_MS = 100 };
+enum { RECYCLE = 2000, FAILED_STARTS = 20, TICK_MS = 100 };
 #define GRACE_SECONDS 5.0 /* for requests under way when the run is interrupted */
 
 /* Items of one case on one host, served by one worker so that they share its reference. */

@@ -58,7 +58,7 @@ static void on_begin(void *user, at_begin_step step, const at_verdict *so_far)
     worker *w = user;
     at_json *event = at_event_make(AT_EVENT_BEGIN, w->id);
     at_json_put_text(event, "step", at_begin_steps[step]);
-    if (step == AT_BEGIN_BACKWARD) {
+    if (step == AT_BEGIN_BACKWARD && !so_far->step[AT_STEP_BACKWARD].ran) {
         at_json *verdict = at_json_object();
         at_verdict_to_json(so_far, verdict);
         at_json_put(event, "verdict", verdict);
