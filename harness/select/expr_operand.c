@@ -82,10 +82,10 @@ static void load_name(at_parser *p, at_operand *out, const at_expr_name *n)
     out->release = n->release;
     p->e->keys |= n->keys;
     if (n->slot < 0 || n->type == AT_EXPR_RELEASE) {
-        push(p, out, n->type, n->type == AT_EXPR_RELEASE ? 0 : n->value);
+        push(p, out, (int)n->type, n->type == AT_EXPR_RELEASE ? 0 : n->value);
         return;
     }
-    out->kind = n->type;
+    out->kind = (int)n->type;
     at_parser_emit(p,
                    (at_expr_op){.code = AT_OP_SLOT, .column = out->token.column, .value = n->slot});
 }
