@@ -10,12 +10,13 @@ extern "C" {
 #endif
 
 enum {
-    AT_PROMISES_BACKWARD = 1,      /* serves pass=train */
-    AT_PROMISES_STATS = 2,         /* writes LSE */
-    AT_PROMISES_DETERMINISM = 4,   /* equal inputs give equal bits, always */
+    AT_PROMISES_BACKWARD = 1,       /* serves pass=train */
+    AT_PROMISES_STATS = 2,          /* writes LSE */
+    AT_PROMISES_DETERMINISM = 4,    /* equal inputs give equal bits, always */
     AT_PROMISES_DET_ON_REQUEST = 8, /* ... when the case says det=1 */
-    AT_MODELLED = 16,              /* a model of another build: named modelled.*, out of totals */
-    AT_MUTANT = 32                 /* planted fault: runs only when named */
+    AT_MODELLED = 16,               /* a model of another build: named modelled.*, out of totals */
+    AT_MUTANT = 32,                 /* planted fault: runs only when named */
+    AT_PROMISES_MASK = 64 /* writes `drop`, the dropout mask that it used, in the forward */
 };
 enum { AT_ENGINE_NAME = 64, AT_ENGINES_MAX = 32 };
 
@@ -33,8 +34,8 @@ struct at_backend {
     at_arch arch;        /* what it runs on (or models); a case for another arch is UNSUPPORTED */
     at_numeric_class numeric;
     at_contract contract;
-    const char *doc;     /* one line for lists */
-    const void *data;    /* the backend's own constants, e.g. a capability set; may be NULL */
+    const char *doc;  /* one line for lists */
+    const void *data; /* the backend's own constants, e.g. a capability set; may be NULL */
 
     /* Static and cheap, touches no device: AT_OK, or AT_UNSUPPORTED with the reason. `arch` and
      * the pass are checked by the caller from the fields above. */

@@ -74,7 +74,11 @@ const at_field at_case_fields[] = {
             "qkv with thd shares q's lengths"},
     {ENUM_ROW(stride, stride, stride_names, AT_STRIDE_PACKED),
      .accepts = "one of packed row_gap head_gap offset expand_kv dout_other",
-     .doc = "one kind of non-contiguity"},
+     .doc =
+         "one kind of non-contiguity, aligned to 16 bytes: row_gap, head_gap leave 16 elements "
+         "unused after each row or head of q k v do o dq dk dv; offset starts them 16 bytes into "
+         "their buffers; expand_kv gives all heads of k and v (one head: all sequences) the same "
+         "memory by stride 0; dout_other puts do into another layout"},
     {ENUM_ROW(mask, mask, mask_names, AT_MASK_NONE), .accepts = "one of none causal band",
      .doc = "what the caller passes: no mask, a causal flag, or a window"},
     {INT_ROW(align, align, 0, 1 << 24, AT_ALIGN_TL), NAMES(align_names),
@@ -87,9 +91,12 @@ const at_field at_case_fields[] = {
      .doc = "keys right of the diagonal that a row sees; -1 unbounded"},
     {ENUM_ROW(amask, amask, amask_names, AT_AMASK_NONE),
      .accepts = "none or one of bool add min with a broadcast .11 .b1 .1h .bh, such as bool.b1",
-     .doc = "dense mask: boolean, additive -inf, or additive lowest number of the dtype"},
+     .doc =
+         "dense mask: boolean (1 = seen), additive -inf, or additive lowest number of the dtype"},
     {INT_ROW(deadrows, dead_rows, 0, 1, 0), .accepts = "0 or 1",
-     .doc = "1: the dense or band mask leaves some rows without any key"},
+     .doc =
+         "1: some rows have no key: the dense mask is drawn so; of a band alone it only says that "
+         "the window and lengths leave such rows"},
     {ENUM_ROW(lens, lens, lens_names, AT_LENS_NONE),
      .accepts = "one of none full half random zero_first zero_mid zero_last one",
      .doc = "lengths of each sequence, q and kv drawn independently; none: not passed"},
@@ -108,7 +115,8 @@ const at_field at_case_fields[] = {
     {REAL_ROW(dropout, dropout, 0, 1), .max_open = true, .accepts = "a number 0 <= x < 1",
      .doc = "dropout probability"},
     {INT_ROW(page, page, 0, 1024, 0), .accepts = "an integer 0..1024",
-     .doc = "keys of one page of a paged cache with a shuffled page table; 0 not paged"},
+     .doc = "keys of one page of a paged cache, [pages page h d] (bhsd: [pages h page d]), with a "
+            "shuffled page table; 0 not paged"},
     {INT_ROW(splits, splits, 0, 1024, 0), .accepts = "an integer 0..1024",
      .doc = "split-KV count; 0 is the backend's choice"},
     {INT_ROW(det, deterministic, 0, 1, 0), .accepts = "0 or 1",

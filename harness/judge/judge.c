@@ -263,7 +263,7 @@ static void judge_tensor(at_measure *m, const at_problem *p, at_tensor_id id, co
 static const char *overrun_code(const at_problem *p, at_tensor_id id)
 {
     ptrdiff_t offset = 0;
-    if (p->t[id].data == NULL || at_arena_check(p->arena, p->t[id].data, &offset) == 0) {
+    if (p->base[id] == NULL || at_arena_check(p->arena, p->base[id], &offset) == 0) {
         return "gap_written";
     }
     return offset < 0 ? "guard_before" : "guard_after";

@@ -252,6 +252,8 @@ static bool any_nonfinite(at_dtype dtype, const void *stored, int64_t n)
         ANY_NONFINITE(uint8_t, 0x7fu)
     case AT_F8E5M2:
         ANY_NONFINITE(uint8_t, 0x7cu)
+    case AT_U8:
+    case AT_I32:
     case AT_DTYPE_COUNT:
         break;
     }

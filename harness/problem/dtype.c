@@ -5,7 +5,7 @@
 
 #include "harness/clones.h"
 
-const char *const at_dtype_names[] = {"f32", "f16", "bf16", "f8e4m3", "f8e5m2", NULL};
+const char *const at_dtype_names[] = {"f32", "f16", "bf16", "f8e4m3", "f8e5m2", NULL, "u8", "i32"};
 
 /* The poison and guard words are quiet NaNs (where the type has any) with bytes that no hardware
  * makes: 7fc00000 and 7fffffff, 7e00 and 7fff, 7fc0, 7e are what x86, Arm and CUDA write. */
@@ -13,12 +13,14 @@ static const struct {
     size_t size;
     double roundoff, max, tiny;
     uint32_t poison, guard;
-} types[AT_DTYPE_COUNT] = {
+} types[AT_I32 + 1] = {
     [AT_F32] = {4, 0x1p-24, 0x1.fffffep127, 0x1p-149, 0x7fe5a1c3, 0xffd3c5a9},
     [AT_F16] = {2, 0x1p-11, 65504.0, 0x1p-24, 0x7f5a, 0xff25},
     [AT_BF16] = {2, 0x1p-8, 0x1.fep127, 0x1p-133, 0x7fe5, 0xffd3},
     [AT_F8E4M3] = {1, 0x1p-4, 448.0, 0x1p-9, 0x7f, 0xff},
     [AT_F8E5M2] = {1, 0x1p-3, 57344.0, 0x1p-16, 0x7d, 0xfd},
+    [AT_U8] = {1, 0, 255, 1, 0xa5, 0x5a},
+    [AT_I32] = {4, 0, 2147483647.0, 1, 0xa5a5a5a5, 0x5a5a5a5a},
 };
 
 size_t at_dtype_size(at_dtype dtype)
@@ -215,10 +217,16 @@ double at_dtype_round(at_dtype dtype, double x)
         return (double)f8e4m3_to_float(at_f8e4m3_from_double(x));
     case AT_F8E5M2:
         return (double)f8e5m2_to_float(at_f8e5m2_from_double(x));
+    case AT_U8:
+    case AT_I32: {
+        double low = dtype == AT_I32 ? -2147483648.0 : 0;
+        x = x >= low ? rint(x) : low;
+        return x <= types[dtype].max ? x : types[dtype].max;
+    }
     case AT_DTYPE_COUNT:
         break;
     }
-    AT_ASSERT(dtype < AT_DTYPE_COUNT);
+    AT_ASSERT(dtype != AT_DTYPE_COUNT);
     return 0;
 }
 
@@ -310,6 +318,31 @@ AT_CLONES static void widen(double *restrict out, const float *restrict in, size
     }
 }
 
+static void load_integers(at_dtype dtype, float *out, const void *bits, size_t n)
+{
+    const uint8_t *bytes = bits;
+    for (size_t i = 0; i < n; i++) {
+        int32_t word = 0;
+        if (dtype == AT_I32) {
+            memcpy(&word, bytes + i * sizeof word, sizeof word);
+        }
+        out[i] = dtype == AT_I32 ? (float)word : (float)bytes[i];
+    }
+}
+
+static void store_integers(at_dtype dtype, void *bits, const float *in, size_t n)
+{
+    uint8_t *bytes = bits;
+    for (size_t i = 0; i < n; i++) {
+        int32_t word = (int32_t)at_dtype_round(dtype, (double)in[i]);
+        if (dtype == AT_I32) {
+            memcpy(bytes + i * sizeof word, &word, sizeof word);
+        } else {
+            bytes[i] = (uint8_t)word;
+        }
+    }
+}
+
 void at_dtype_load_float(at_dtype dtype, float *out, const void *bits, size_t n)
 {
     switch (dtype) {
@@ -328,10 +361,14 @@ void at_dtype_load_float(at_dtype dtype, float *out, const void *bits, size_t n)
     case AT_F8E5M2:
         load_f8e5m2(out, bits, n);
         return;
+    case AT_U8:
+    case AT_I32:
+        load_integers(dtype, out, bits, n);
+        return;
     case AT_DTYPE_COUNT:
         break;
     }
-    AT_ASSERT(dtype < AT_DTYPE_COUNT);
+    AT_ASSERT(dtype != AT_DTYPE_COUNT);
 }
 
 void at_dtype_store_float(at_dtype dtype, void *bits, const float *in, size_t n)
@@ -352,10 +389,14 @@ void at_dtype_store_float(at_dtype dtype, void *bits, const float *in, size_t n)
     case AT_F8E5M2:
         store_f8e5m2(bits, in, n);
         return;
+    case AT_U8:
+    case AT_I32:
+        store_integers(dtype, bits, in, n);
+        return;
     case AT_DTYPE_COUNT:
         break;
     }
-    AT_ASSERT(dtype < AT_DTYPE_COUNT);
+    AT_ASSERT(dtype != AT_DTYPE_COUNT);
 }
 
 enum { CHUNK = 256 };

@@ -79,17 +79,24 @@ typedef struct live_rows {
     int64_t stored; /* rows that exist in memory */
 } live_rows;
 
-static live_rows live_rows_of(const at_case *c, at_tensor_id tensor, int64_t b)
+static live_rows live_rows_of(const at_case *c, const at_fill_plan *plan, int64_t b)
 {
     at_extent x = at_extent_of(c, b);
-    bool is_key = tensor == AT_K || tensor == AT_V;
+    bool is_key = plan->tensor == AT_K || plan->tensor == AT_V;
     live_rows live = {.first = 0, .last = x.len_q - 1};
     if (is_key) {
         at_extent_seen(c, &x, &live.first, &live.last);
     }
-    live.stored = c->layout != AT_THD ? (is_key ? c->len_kv : c->len_q)
-                  : is_key            ? x.len_kv
-                                      : x.len_q;
+    bool whole = c->layout != AT_THD || (is_key && c->page != 0);
+    live.stored = whole ? (is_key ? c->len_kv : c->len_q) : is_key ? x.len_kv : x.len_q;
+    for (int64_t i = 0; plan->one_batch && i < c->batch; i++) {
+        int64_t first = 0, last = -1;
+        x = at_extent_of(c, i);
+        at_extent_seen(c, &x, &first, &last);
+        bool none = live.first > live.last;
+        live.first = first <= last && (none || first < live.first) ? first : live.first;
+        live.last = first <= last && last > live.last ? last : live.last;
+    }
     return live;
 }
 
@@ -99,17 +106,19 @@ static int64_t element_of(const at_fill_plan *plan, const at_fill_block *block)
 }
 
 /* Values of a block: the distribution, then garbage in the rows that are not live. */
-static void block_values(float *out, const at_fill_plan *plan, const at_fill_block *block,
+static void block_values(float *out, const at_fill_plan *plan, at_fill_block block,
                          const live_rows *live)
 {
     uint32_t low[AT_FILL_BLOCK], high[AT_FILL_BLOCK];
-    int64_t first = element_of(plan, block), dim = plan->dim;
-    if (block->s <= live->last && block->s + block->rows > live->first) {
-        at_fill_words(low, high, plan->seed, (uint32_t)plan->tensor, first, block->rows * dim);
-        plan->make(out, plan, block, low, high);
+    block.b = plan->one_batch ? 0 : block.b;
+    block.h = plan->one_head ? 0 : block.h;
+    int64_t first = element_of(plan, &block), dim = plan->dim;
+    if (block.s <= live->last && block.s + block.rows > live->first) {
+        at_fill_words(low, high, plan->seed, (uint32_t)plan->tensor, first, block.rows * dim);
+        plan->make(out, plan, &block, low, high);
     }
-    for (int64_t r = 0; r < block->rows; r++) {
-        int64_t s = block->s + r;
+    for (int64_t r = 0; r < block.rows; r++) {
+        int64_t s = block.s + r;
         if (s < live->first || s > live->last) {
             at_fill_words(low, high, plan->seed, (uint32_t)plan->tensor + AT_STREAM_GARBAGE,
                           first + r * dim, dim);
@@ -122,31 +131,32 @@ static void fill_block(const at_tensor *t, const at_case *c, const at_fill_plan 
                        at_fill_block block)
 {
     float values[AT_FILL_BLOCK];
-    live_rows live = live_rows_of(c, plan->tensor, block.b);
+    live_rows live = live_rows_of(c, plan, block.b);
     int64_t end = block.s + block.rows < live.stored ? block.s + block.rows : live.stored;
     block.rows = end - block.s;
     if (block.rows <= 0) {
         return;
     }
-    block_values(values, plan, &block, &live);
+    block_values(values, plan, block, &live);
     for (int64_t r = 0; r < block.rows; r++) {
         at_tensor_store_row_float(t, block.b, block.h, block.s + r, values + r * plan->dim);
     }
 }
 
-/* Memory elements from..to-1 of a thd tensor, which belong to no sequence. */
-static void fill_gap(const at_tensor *t, const at_fill_plan *plan, int64_t from, int64_t to)
+void at_fill_gaps(void *data, int64_t n, at_dtype dtype, uint64_t seed, at_tensor_id home)
 {
-    uint32_t low[AT_FILL_BLOCK], high[AT_FILL_BLOCK];
-    float values[AT_FILL_BLOCK];
-    while (from < to) {
-        int64_t n = to - from < AT_FILL_BLOCK ? to - from : AT_FILL_BLOCK;
-        unsigned char *bytes = t->data;
-        at_fill_words(low, high, plan->seed, (uint32_t)plan->tensor + AT_STREAM_GAP, from, n);
-        at_fill_garbage(values, n, low, high);
-        at_dtype_store_float(t->dtype, bytes + (size_t)from * at_dtype_size(t->dtype), values,
-                             (size_t)n);
-        from += n;
+    unsigned char *bytes = data;
+    int64_t blocks = (n + AT_FILL_BLOCK - 1) / AT_FILL_BLOCK;
+#pragma omp parallel for schedule(static) if (n >= PARALLEL_FROM)
+    for (int64_t i = 0; i < blocks; i++) {
+        uint32_t low[AT_FILL_BLOCK], high[AT_FILL_BLOCK];
+        float values[AT_FILL_BLOCK];
+        int64_t from = i * AT_FILL_BLOCK, left = n - from;
+        int64_t now = left < AT_FILL_BLOCK ? left : AT_FILL_BLOCK;
+        at_fill_words(low, high, seed, (uint32_t)home + AT_STREAM_GAP, from, now);
+        at_fill_garbage(values, now, low, high);
+        at_dtype_store_float(dtype, bytes + (size_t)from * at_dtype_size(dtype), values,
+                             (size_t)now);
     }
 }
 
@@ -156,18 +166,14 @@ void at_fill_tensor(const at_tensor *t, const at_case *c, at_tensor_id tensor)
     at_fill_plan_init(&plan, c, tensor);
     int64_t rows = plan.dim < AT_FILL_BLOCK / 2 ? AT_FILL_BLOCK / 2 / plan.dim : 1;
     int64_t blocks = (plan.len + rows - 1) / rows; /* of one head */
-    int64_t total = c->batch * plan.heads * blocks;
+    int64_t heads = plan.one_head ? 1 : plan.heads;
+    int64_t total = (plan.one_batch && c->batch > 0 ? 1 : c->batch) * heads * blocks;
 #pragma omp parallel for schedule(static) if (total * rows * plan.dim >= PARALLEL_FROM)
     for (int64_t i = 0; i < total; i++) {
-        at_fill_block block = {.b = i / blocks / plan.heads, .h = i / blocks % plan.heads};
+        at_fill_block block = {.b = i / blocks / heads, .h = i / blocks % heads};
         block.s = i % blocks * rows;
         block.rows = rows < plan.len - block.s ? rows : plan.len - block.s;
         fill_block(t, c, &plan, block);
-    }
-    for (int64_t b = 0; t->start != NULL && b < c->batch; b++) {
-        int64_t token = plan.heads * plan.dim;
-        int64_t end = t->start[b] + live_rows_of(c, tensor, b).stored;
-        fill_gap(t, &plan, end * token, t->start[b + 1] * token);
     }
 }
 
@@ -176,10 +182,20 @@ double at_fill_value(const at_case *c, at_tensor_id tensor, int64_t b, int64_t h
 {
     float row[AT_FILL_DIM_MAX];
     at_fill_plan plan;
+    if (tensor == AT_SINK || tensor == AT_BIAS) {
+        int both = at_bias_broadcast((at_bias)c->bias);
+        int64_t heads = (both & 2) ? c->heads_q : 1, place = ((both & 1) ? b : 0) * heads;
+        place = (place + ((both & 2) ? h : 0)) * c->len_q + s;
+        at_fill_flat_values(row, c, tensor, tensor == AT_SINK ? h : place * c->len_kv + d, 1);
+        return (double)row[0];
+    }
+    if (tensor == AT_AMASK) {
+        return (double)at_fill_mask_value(c, b, h, s, d);
+    }
     at_fill_plan_init(&plan, c, tensor);
     AT_ASSERT(d >= 0 && d < plan.dim);
     at_fill_block block = {.b = b, .h = h, .s = s, .rows = 1};
-    live_rows live = live_rows_of(c, tensor, b);
-    block_values(row, &plan, &block, &live);
+    live_rows live = live_rows_of(c, &plan, block.b);
+    block_values(row, &plan, block, &live);
     return (double)row[d];
 }

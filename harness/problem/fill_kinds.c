@@ -67,6 +67,15 @@ static void make_normal(float *out, const at_fill_plan *plan, const at_fill_bloc
     scaled_normal(out, count(plan, block), plan->amp, low, high);
 }
 
+static void make_shifted(float *out, const at_fill_plan *plan, const at_fill_block *block,
+                         const uint32_t *low, const uint32_t *high)
+{
+    scaled_normal(out, count(plan, block), plan->amp, low, high);
+    for (size_t i = 0; i < count(plan, block); i++) {
+        out[i] = out[i] + plan->base;
+    }
+}
+
 static void make_small_int(float *out, const at_fill_plan *plan, const at_fill_block *block,
                            const uint32_t *low, const uint32_t *high)
 {
@@ -350,12 +359,40 @@ void at_fill_plan_init(at_fill_plan *out, const at_case *c, at_tensor_id tensor)
         .heads = is_query         ? c->heads_q
                  : tensor == AT_K ? c->heads_kv
                                   : c->heads_v,
-        .heads_shared = tensor == AT_DO ? c->heads_q / c->heads_v : 1,
+        .heads_shared = tensor != AT_DO                    ? 1
+                        : c->stride == AT_STRIDE_EXPAND_KV ? c->heads_q
+                                                           : c->heads_q / c->heads_v,
         .len = is_query ? c->len_q : c->len_kv,
         .dim = tensor == AT_Q || tensor == AT_K ? c->dim_qk : c->dim_v,
         .amp = 1,
         .make = make_normal,
     };
+    bool expanded = c->stride == AT_STRIDE_EXPAND_KV && (tensor == AT_K || tensor == AT_V);
+    out->one_batch = expanded && out->heads == 1 && c->layout != AT_THD && c->page == 0;
+    out->one_head = expanded && !out->one_batch;
     AT_ASSERT(out->dim <= AT_FILL_DIM_MAX);
     plan_kind(out, c);
+}
+
+/* Mean logit of deep_neg, as plan_deep_neg makes it: (1.25 need)^2 over dim_qk elements. */
+static float deep_logit(const at_case *c)
+{
+    int extra = bit_length(c->len_kv) - 16;
+    return -1.5625F * (float)(101 + (extra > 0 ? extra : 0));
+}
+
+void at_fill_plan_flat(at_fill_plan *out, const at_case *c, at_tensor_id tensor, int64_t n)
+{
+    bool deep = c->fill == AT_FILL_DEEP_NEG, sink = tensor == AT_SINK;
+    *out = (at_fill_plan){.tensor = tensor, .seed = c->seed, .dim = n, .make = make_shifted};
+    out->amp = sink && c->fill == AT_FILL_PEAKY ? 16 : 1;
+    out->base = sink ? 0.625F * (float)bit_length(c->len_kv) : 0;
+    out->base += deep ? (sink ? deep_logit(c) : -8) : 0;
+    if (c->fill == AT_FILL_SMALL_INT) {
+        out->make = make_small_int;
+    } else if (c->fill == AT_FILL_UNIFORM01 && !sink) {
+        out->make = make_uniform01;
+    } else if (c->fill == AT_FILL_OUTLIER && !sink) {
+        out->make = make_outlier;
+    }
 }

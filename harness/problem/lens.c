@@ -64,6 +64,9 @@ at_extent at_extent_of(const at_case *c, int64_t b)
         x.len_q = c->seed % 3 == 1 ? x.len_q : 0;
         x.len_kv = c->seed % 3 == 2 ? x.len_kv : 0;
     }
+    if (c->layout == AT_THD && (c->pack == AT_PACK_QKV3H || c->pack == AT_PACK_QKVH3)) {
+        x.len_kv = x.len_q;
+    }
     x.diag = c->align == AT_ALIGN_TL ? 0 : c->align == AT_ALIGN_BR ? x.len_kv - x.len_q : c->align;
     return x;
 }

@@ -61,7 +61,7 @@ static void write_row(FILE *file, const at_tensor *t, int64_t b, int64_t h, int6
     for (int64_t d = 0; d < t->shape[3]; d++) {
         const void *bits = at_tensor_at(t, b, h, s, d);
         float x = 0;
-        if (t->dtype == AT_F32 || t->dtype == AT_F16) {
+        if (t->dtype != AT_BF16 && t->dtype != AT_F8E4M3 && t->dtype != AT_F8E5M2) {
             (void)fwrite(bits, size, 1, file);
         } else {
             at_dtype_load_float(t->dtype, &x, bits, 1);
@@ -89,7 +89,11 @@ at_status at_npy_write_tensor(const char *path, const at_tensor *t, const int64_
 {
     FILE *file = NULL;
     AT_TRY(open_file(&file, path, err));
-    write_header(file, t->dtype == AT_F16 ? "<f2" : "<f4", t->shape, 4);
+    const char *descr = t->dtype == AT_F16   ? "<f2"
+                        : t->dtype == AT_U8  ? "|u1"
+                        : t->dtype == AT_I32 ? "<i4"
+                                             : "<f4";
+    write_header(file, descr, t->shape, 4);
     for (int64_t row = 0; row < t->shape[0] * t->shape[1] * t->shape[2]; row++) {
         int64_t s = row % t->shape[2], h = row / t->shape[2] % t->shape[1];
         int64_t b = row / t->shape[2] / t->shape[1];

@@ -5,55 +5,32 @@
 #include <string.h>
 
 #include "harness/problem/fill.h"
+#include "harness/problem/gaps.h"
 #include "harness/problem/lens.h"
+#include "harness/problem/strides.h"
 
-const char *const at_tensor_names[] = {"q", "k", "v", "do", "o", "lse", "dq", "dk", "dv", NULL};
+const char *const at_tensor_names[] = {"q",     "k",    "v",     "do",    "o",     "lse",
+                                       "dq",    "dk",   "dv",    "bias",  "amask", "sink",
+                                       "pages", "drop", "dbias", "dsink", NULL};
 
-static at_status refuse(const at_case *c, const char *key, const char *reason, at_error *err)
+bool at_tensor_is_input(at_tensor_id id)
 {
-    const at_field *f = at_case_field(key, strlen(key));
-    AT_ASSERT(f != NULL);
-    if (f->kind == AT_FIELD_REAL) {
-        return at_fail(err, AT_UNSUPPORTED, "%s other than %g is not built yet: %s", key,
-                       f->real_init, reason);
-    }
-    int64_t value = at_case_get(c, f);
-    if (f->kind == AT_FIELD_ENUM) {
-        return at_fail(err, AT_UNSUPPORTED, "%s=%s is not built yet: %s", key, f->names[value],
-                       reason);
-    }
-    return at_fail(err, AT_UNSUPPORTED, "%s=%lld is not built yet: %s", key, (long long)value,
-                   reason);
+    return id <= AT_DO || (id >= AT_BIAS && id <= AT_PAGES);
 }
 
-/* Features that the language has and problems cannot hold. */
-static at_status check_supported(const at_case *c, at_error *err)
+bool at_tensor_is_gradient(at_tensor_id id)
 {
-    if (c->pack != AT_PACK_NONE) {
-        return refuse(c, "pack", "q, k and v have a buffer each", err);
-    }
-    if (c->stride != AT_STRIDE_PACKED) {
-        return refuse(c, "stride", "tensors are contiguous in the layout's order", err);
-    }
-    if (c->amask != AT_AMASK_NONE) {
-        return refuse(c, "amask", "problems hold no dense mask", err);
-    }
-    if (c->dead_rows != 0) {
-        return refuse(c, "deadrows", "rows lose their keys through lengths and windows only", err);
-    }
-    if (c->bias != AT_BIAS_NONE) {
-        return refuse(c, "bias", "problems hold no bias", err);
-    }
-    if (c->sink != AT_SINK_NONE) {
-        return refuse(c, "sink", "problems hold no sink", err);
-    }
-    if (c->dropout != 0) {
-        return refuse(c, "dropout", "problems hold no dropout mask", err);
-    }
-    if (c->page != 0) {
-        return refuse(c, "page", "problems hold no page table", err);
-    }
-    return AT_OK;
+    return (id >= AT_DQ && id <= AT_DV) || id == AT_DBIAS || id == AT_DSINK;
+}
+
+bool at_tensor_has_keys(at_tensor_id id)
+{
+    return id == AT_K || id == AT_V || id == AT_DK || id == AT_DV;
+}
+
+double at_alibi_slope(const at_case *c, int64_t h)
+{
+    return exp2(-8.0 * (double)(h + 1) / (double)c->heads_q);
 }
 
 static at_status take_numbers(int64_t **out, at_arena *arena, int64_t n, at_error *err)
@@ -94,75 +71,89 @@ static at_status set_lengths(at_problem *p, at_error *err)
     return AT_OK;
 }
 
-/* A shape in the layout's memory order; lse is dense in [b h s] whatever the layout. */
-static void set_shape(at_problem *p, at_tensor_id id, at_dtype dtype, int64_t heads, int64_t dim)
+/* The buffer that tensor `id` owns. */
+static at_status take_buffer(at_problem *p, at_tensor_id id, const at_strides *place, at_error *err)
 {
-    at_tensor *t = &p->t[id];
-    bool is_key = id == AT_K || id == AT_V || id == AT_DK || id == AT_DV;
-    int64_t batch = p->c.batch, len = is_key ? p->c.len_kv : p->c.len_q;
-    const int64_t strides[][4] = {
-        [AT_BSHD] = {len * heads * dim, dim, heads * dim, 1},
-        [AT_SBHD] = {heads * dim, dim, batch * heads * dim, 1},
-        [AT_BHSD] = {heads * len * dim, len * dim, dim, 1},
-        [AT_THD] = {0, dim, heads * dim, 1},
-    };
-    const int64_t shape[4] = {batch, heads, len, dim};
-    int64_t layout = id == AT_LSE ? AT_BHSD : p->c.layout;
-    t->dtype = dtype;
-    memcpy(t->shape, shape, sizeof shape);
-    memcpy(t->stride, strides[layout], sizeof t->stride);
-    t->start = layout != AT_THD ? NULL : is_key ? p->start_kv : p->start_q;
-}
-
-static void set_shapes(at_problem *p)
-{
-    const at_case *c = &p->c;
-    at_dtype in = (at_dtype)c->dtype, out = (at_dtype)c->odt;
-    set_shape(p, AT_Q, in, c->heads_q, c->dim_qk);
-    set_shape(p, AT_K, in, c->heads_kv, c->dim_qk);
-    set_shape(p, AT_V, in, c->heads_v, c->dim_v);
-    set_shape(p, AT_DO, out, c->heads_q, c->dim_v);
-    set_shape(p, AT_O, out, c->heads_q, c->dim_v);
-    set_shape(p, AT_LSE, AT_F32, c->heads_q, 1);
-    set_shape(p, AT_DQ, in, c->heads_q, c->dim_qk);
-    set_shape(p, AT_DK, in, c->heads_kv, c->dim_qk);
-    set_shape(p, AT_DV, in, c->heads_v, c->dim_v);
-}
-
-static bool has_tensor(const at_case *c, int id)
-{
-    bool train = c->pass == AT_PASS_TRAIN;
-    return id == AT_DO || id >= AT_DQ ? train : id == AT_LSE ? c->pass != AT_PASS_FWD : true;
-}
-
-/* Elements in memory: tokens of all sequences and gaps, heads, dim. -1: beyond 2^63. */
-static int64_t count_elements(const at_tensor *t, int64_t batch)
-{
-    int64_t n = t->start != NULL ? t->start[batch] : batch;
-    const int64_t factors[] = {t->start != NULL ? 1 : t->shape[2], t->shape[1], t->shape[3]};
-    for (int i = 0; i < 3; i++) {
-        if (__builtin_mul_overflow(n, factors[i], &n)) {
-            return -1;
-        }
+    size_t bytes = at_dtype_size(place->dtype);
+    if (place->elements < 0 || (uint64_t)place->elements > PTRDIFF_MAX / bytes) {
+        return at_fail(err, AT_NO_MEMORY, "%s has more than 2^63 bytes", at_tensor_names[id]);
     }
-    return n;
+    p->size[id] = (size_t)place->elements * bytes;
+    at_status status = at_arena_take(&p->base[id], p->arena, p->size[id],
+                                     at_dtype_guard(place->dtype), bytes, err);
+    if (status == AT_OK && at_tensor_is_input(id)) {
+        status = at_arena_scratch(&p->shadow[id], p->arena, p->size[id], err);
+    }
+    return status == AT_OK ? AT_OK : at_fail_in(err, status, "%s", at_tensor_names[id]);
 }
 
 static at_status take_tensor(at_problem *p, at_tensor_id id, at_error *err)
 {
     at_tensor *t = &p->t[id];
-    size_t bytes = at_dtype_size(t->dtype);
-    int64_t n = count_elements(t, p->c.batch);
-    if (n < 0 || (uint64_t)n > PTRDIFF_MAX / bytes) {
-        return at_fail(err, AT_NO_MEMORY, "%s has more than 2^63 bytes", at_tensor_names[id]);
+    at_strides place;
+    at_case_strides(&place, &p->c, id);
+    t->dtype = place.dtype;
+    memcpy(t->shape, place.shape, sizeof place.shape);
+    memcpy(t->stride, place.stride, sizeof place.stride);
+    p->home[id] = place.home;
+    p->unit[id] = 1;
+    bool in_layout = id <= AT_O || (id >= AT_DQ && id <= AT_DV);
+    bool paged = p->c.page != 0 && (id == AT_K || id == AT_V);
+    if (in_layout && !paged) {
+        t->start = at_tensor_has_keys(id) ? p->start_kv : p->start_q;
     }
-    p->size[id] = (size_t)n * bytes;
-    at_status status =
-        at_arena_take(&t->data, p->arena, p->size[id], at_dtype_guard(t->dtype), bytes, err);
-    if (status == AT_OK && id <= AT_DO) {
-        status = at_arena_scratch(&p->shadow[id], p->arena, p->size[id], err);
+    if (!place.exists) {
+        return AT_OK;
     }
-    return status == AT_OK ? AT_OK : at_fail_in(err, status, "%s", at_tensor_names[id]);
+    if (place.home == id) {
+        AT_TRY(take_buffer(p, id, &place, err));
+    }
+    unsigned char *bytes = p->base[place.home];
+    t->data = bytes + (size_t)place.offset * at_dtype_size(t->dtype);
+    return AT_OK;
+}
+
+/* The table is filled before the tensors that it places. */
+static at_status take_pages(at_problem *p, at_error *err)
+{
+    if (p->c.page == 0) {
+        return AT_OK;
+    }
+    AT_TRY(at_fill_pages(&p->t[AT_PAGES], &p->c, p->arena, err));
+    for (int id = AT_K; id <= AT_V; id++) {
+        p->t[id].pages = p->t[AT_PAGES].data;
+        p->t[id].page = p->c.page;
+        p->t[id].pages_wide = at_case_pages_wide(&p->c);
+    }
+    return AT_OK;
+}
+
+static at_status fill_inputs(at_problem *p, at_error *err)
+{
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+        at_tensor_id home = p->home[id];
+        const at_tensor *t = &p->t[id];
+        if (t->data == NULL || !at_tensor_is_input((at_tensor_id)id) || id == AT_PAGES) {
+            continue;
+        }
+        if ((int)home == id && at_problem_has_gaps(p, home)) {
+            at_fill_gaps(p->base[id], (int64_t)(p->size[id] / at_dtype_size(t->dtype)), t->dtype,
+                         p->c.seed, home);
+        }
+        if (id == AT_AMASK) {
+            AT_TRY(at_fill_mask(t, &p->c, p->arena, err));
+        } else if (id > AT_DO) {
+            at_fill_flat(t, &p->c, (at_tensor_id)id);
+        } else {
+            at_fill_tensor(t, &p->c, (at_tensor_id)id);
+        }
+    }
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+        if (p->shadow[id] != NULL) {
+            memcpy(p->shadow[id], p->base[id], p->size[id]);
+        }
+    }
+    return AT_OK;
 }
 
 at_status at_problem_open(at_problem *out, const at_case *c, at_arena *arena, at_error *err)
@@ -171,21 +162,14 @@ at_status at_problem_open(at_problem *out, const at_case *c, at_arena *arena, at
     out->c = *c;
     out->arena = arena;
     out->scale = c->scale == AT_SCALE_AUTO ? 1 / sqrt((double)c->dim_qk) : c->scale;
-    AT_TRY(check_supported(c, err));
     AT_TRY(set_lengths(out, err));
-    set_shapes(out);
     for (int id = 0; id < AT_TENSOR_COUNT; id++) {
-        if (has_tensor(c, id)) {
-            AT_TRY(take_tensor(out, (at_tensor_id)id, err));
-        }
+        AT_TRY(take_tensor(out, (at_tensor_id)id, err));
     }
-    for (int id = AT_Q; id <= AT_DO; id++) {
-        const at_tensor *t = &out->t[id];
-        if (t->data != NULL) {
-            at_fill_tensor(t, c, (at_tensor_id)id);
-            memcpy(out->shadow[id], t->data, out->size[id]);
-        }
-    }
+    AT_TRY(take_pages(out, err));
+    AT_TRY(at_problem_find_gaps(out, err));
+    AT_TRY(fill_inputs(out, err));
+    at_fill_units(out);
     at_problem_poison(out, AT_O, AT_DV);
     return AT_OK;
 }

@@ -1,6 +1,6 @@
-#include "harness/problem/problem.h"
-
 #include <string.h>
+
+#include "harness/problem/gaps.h"
 
 static void write_word(unsigned char *to, size_t size, uint32_t word, size_t element)
 {
@@ -13,12 +13,21 @@ static void write_word(unsigned char *to, size_t size, uint32_t word, size_t ele
     }
 }
 
+/* The output that a range must hold for `id` to be poisoned: drop comes with o, dbias with dv. */
+static int place_of(int id)
+{
+    return id == AT_DROP ? AT_O : id == AT_DBIAS || id == AT_DSINK ? AT_DV : id;
+}
+
 void at_problem_poison(const at_problem *p, at_tensor_id first, at_tensor_id last)
 {
-    for (int id = first > AT_O ? (int)first : (int)AT_O; id <= (int)last; id++) {
-        const at_tensor *t = &p->t[id];
-        if (t->data != NULL) {
-            write_word(t->data, p->size[id], at_dtype_poison(t->dtype), at_dtype_size(t->dtype));
+    for (int id = AT_O; id < AT_TENSOR_COUNT; id++) {
+        at_tensor_id home = p->home[id];
+        const at_tensor *t = &p->t[home];
+        bool inside = place_of(id) >= (int)first && place_of(id) <= (int)last;
+        if (inside && p->base[home] != NULL && !at_tensor_is_input(home)) {
+            write_word(p->base[home], p->size[home], at_dtype_poison(t->dtype),
+                       at_dtype_size(t->dtype));
         }
     }
 }
@@ -38,71 +47,94 @@ static void say_band(const at_problem *p, int id, ptrdiff_t offset, at_error *wh
                   at_tensor_names[id], distance, before ? "before the start" : "past the end");
 }
 
-/* Logical place of the element at this offset from data. */
-static void say_changed(const at_problem *p, int id, size_t element, at_error *what)
+/* Finds the row of tensor `id` that holds the element at this offset from the buffer's start. */
+static bool find_element(const at_problem *p, int id, int64_t element, int64_t index[4])
 {
     const at_tensor *t = &p->t[id];
+    const unsigned char *base = p->base[p->home[id]], *data = t->data;
+    int64_t offset = (data - base) / (int64_t)at_dtype_size(t->dtype);
     for (int64_t b = 0; b < t->shape[0]; b++) {
-        int64_t first = at_tensor_offset(t, b, 0, 0, 0), rest = (int64_t)element - first;
-        if (rest < 0) {
-            continue;
-        }
-        int64_t outer = t->stride[1] > t->stride[2] ? 1 : 2, inner = 3 - outer;
-        int64_t index[4] = {b, 0, 0, 0};
-        index[outer] = rest / t->stride[outer];
-        index[inner] = rest % t->stride[outer] / t->stride[inner];
-        index[3] = rest % t->stride[inner];
-        int64_t len = t->start == NULL           ? t->shape[2]
-                      : id == AT_K || id == AT_V ? p->len_kv[b]
-                                                 : p->len_q[b];
-        if (index[1] < t->shape[1] && index[2] < len &&
-            at_tensor_offset(t, b, index[1], index[2], index[3]) == (int64_t)element) {
-            (void)at_fail(what, AT_OK, "%s: the input changed at [%lld %lld %lld %lld]",
-                          at_tensor_names[id], (long long)b, (long long)index[1],
-                          (long long)index[2], (long long)index[3]);
-            return;
+        for (int64_t h = 0; h < t->shape[1]; h++) {
+            for (int64_t s = 0; s < at_problem_rows(p, (at_tensor_id)id, b); s++) {
+                int64_t d = element - offset - at_tensor_offset(t, b, h, s, 0);
+                if (d >= 0 && d < t->shape[3]) {
+                    const int64_t found[4] = {b, h, s, d};
+                    memcpy(index, found, sizeof found);
+                    return true;
+                }
+            }
         }
     }
-    (void)at_fail(what, AT_OK,
-                  "%s: the input changed at element %zu of its memory, between sequences",
-                  at_tensor_names[id], element);
+    return false;
 }
 
-static bool input_changed(const at_problem *p, int id, at_error *what)
+static at_memory_fault say_changed(const at_problem *p, int home, size_t element,
+                                   at_tensor_id *tensor, at_error *what)
 {
-    const unsigned char *now = p->t[id].data, *then = p->shadow[id];
-    if (now == NULL || memcmp(now, then, p->size[id]) == 0) {
-        return false;
+    int64_t i[4] = {0, 0, 0, 0};
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+        if (p->t[id].data != NULL && (int)p->home[id] == home &&
+            find_element(p, id, (int64_t)element, i)) {
+            (void)at_fail(what, AT_OK, "%s: the input changed at [%lld %lld %lld %lld]",
+                          at_tensor_names[id], (long long)i[0], (long long)i[1], (long long)i[2],
+                          (long long)i[3]);
+            return fault(AT_MEMORY_CLOBBERED, tensor, id);
+        }
+    }
+    (void)at_fail(what, AT_OK, "%s: the input changed at element %zu of its memory, %s",
+                  at_tensor_names[home], element,
+                  p->t[home].start != NULL ? "between sequences" : "in a gap");
+    return fault(AT_MEMORY_CLOBBERED, tensor, home);
+}
+
+static at_memory_fault check_input(const at_problem *p, int home, at_tensor_id *tensor,
+                                   at_error *what)
+{
+    const unsigned char *now = p->base[home], *then = p->shadow[home];
+    if (then == NULL || memcmp(now, then, p->size[home]) == 0) {
+        return AT_MEMORY_OK;
     }
     size_t at = 0;
     while (now[at] == then[at]) {
         at++;
     }
-    say_changed(p, id, at / at_dtype_size(p->t[id].dtype), what);
-    return true;
+    return say_changed(p, home, at / at_dtype_size(p->t[home].dtype), tensor, what);
 }
 
-/* Tokens between sequences of an output must still hold poison. */
-static bool gap_written(const at_problem *p, int id, at_error *what)
+/* Where the gap lies that holds this element. */
+static void say_gap(const at_problem *p, int home, size_t element, size_t byte, at_error *what)
 {
-    const at_tensor *t = &p->t[id];
-    const int64_t *len = id == AT_DK || id == AT_DV ? p->len_kv : p->len_q;
-    if (t->data == NULL || t->start == NULL) {
-        return false;
+    const at_tensor *t = &p->t[home];
+    int64_t token = t->start != NULL ? (int64_t)element / t->stride[2] : -1;
+    for (int64_t b = 0; token >= 0 && b < p->c.batch; b++) {
+        int64_t end = t->start[b] + at_problem_rows(p, (at_tensor_id)home, b);
+        if (token >= end && token < t->start[b + 1]) {
+            (void)at_fail(what, AT_OK,
+                          "%s: memory was written in the gap after sequence %lld, at byte %zu of "
+                          "the buffer",
+                          at_tensor_names[home], (long long)b, byte);
+            return;
+        }
     }
-    size_t element = at_dtype_size(t->dtype);
-    size_t token = (size_t)t->stride[2] * element;
-    uint32_t poison = at_dtype_poison(t->dtype);
-    for (int64_t b = 0; b < p->c.batch; b++) {
-        const unsigned char *bytes = t->data;
-        size_t from = (size_t)(t->start[b] + len[b]) * token;
-        size_t to = (size_t)t->start[b + 1] * token;
-        for (size_t i = from; i < to; i++) {
-            if (bytes[i] != (unsigned char)(poison >> (8 * (i % element)))) {
-                (void)at_fail(what, AT_OK,
-                              "%s: memory was written in the gap after sequence %lld, at byte %zu "
-                              "of the buffer",
-                              at_tensor_names[id], (long long)b, i);
+    (void)at_fail(what, AT_OK, "%s: memory was written in a gap, at byte %zu of the buffer",
+                  at_tensor_names[home], byte);
+}
+
+/* Elements of an output's buffer that lie in no tensor must still hold poison. */
+static bool gap_written(const at_problem *p, int home, at_error *what)
+{
+    const uint64_t *cover = p->cover[home];
+    const unsigned char *bytes = p->base[home];
+    size_t element = at_dtype_size(p->t[home].dtype), n = p->size[home] / element;
+    uint32_t poison = at_dtype_poison(p->t[home].dtype);
+    for (size_t e = 0; cover != NULL && e < n; e++) {
+        if (cover[e / 64] == UINT64_MAX) {
+            e |= 63;
+            continue;
+        }
+        for (size_t i = 0; i < element && (cover[e / 64] >> (e % 64) & 1) == 0; i++) {
+            if (bytes[e * element + i] != (unsigned char)(poison >> (8 * i))) {
+                say_gap(p, home, e, e * element + i, what);
                 return true;
             }
         }
@@ -114,17 +146,18 @@ at_memory_fault at_problem_check_memory(const at_problem *p, at_tensor_id *tenso
 {
     for (int id = 0; id < AT_TENSOR_COUNT; id++) {
         ptrdiff_t offset = 0;
-        if (p->t[id].data != NULL && at_arena_check(p->arena, p->t[id].data, &offset) != 0) {
+        if (p->base[id] != NULL && at_arena_check(p->arena, p->base[id], &offset) != 0) {
             say_band(p, id, offset, what);
             return fault(AT_MEMORY_OVERRUN, tensor, id);
         }
-        if (id > AT_DO && gap_written(p, id, what)) {
+        if (gap_written(p, id, what)) {
             return fault(AT_MEMORY_OVERRUN, tensor, id);
         }
     }
-    for (int id = 0; id <= AT_DO; id++) {
-        if (input_changed(p, id, what)) {
-            return fault(AT_MEMORY_CLOBBERED, tensor, id);
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+        at_memory_fault found = check_input(p, id, tensor, what);
+        if (found != AT_MEMORY_OK) {
+            return found;
         }
     }
     return AT_MEMORY_OK;

@@ -2,6 +2,11 @@
 
 int64_t at_tensor_offset(const at_tensor *t, int64_t b, int64_t h, int64_t s, int64_t d)
 {
+    if (t->pages != NULL) {
+        int64_t page = t->pages[b * t->pages_wide + s / t->page];
+        return page * t->stride[0] + h * t->stride[1] + s % t->page * t->stride[2] +
+               d * t->stride[3];
+    }
     int64_t outer = t->start != NULL ? t->start[b] * t->stride[2] : b * t->stride[0];
     return outer + h * t->stride[1] + s * t->stride[2] + d * t->stride[3];
 }

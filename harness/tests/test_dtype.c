@@ -48,6 +48,8 @@ static double decode(at_dtype dtype, unsigned code)
     case AT_F8E5M2:
         return (double)at_f8e5m2_to_float((uint8_t)code);
     case AT_F32:
+    case AT_U8:
+    case AT_I32:
     case AT_DTYPE_COUNT:
         break;
     }
@@ -66,6 +68,8 @@ static unsigned encode(at_dtype dtype, double x)
     case AT_F8E5M2:
         return at_f8e5m2_from_double(x);
     case AT_F32:
+    case AT_U8:
+    case AT_I32:
     case AT_DTYPE_COUNT:
         break;
     }
@@ -327,6 +331,8 @@ static void test_words(void)
     CHECK_INT(at_dtype_guard(AT_F8E4M3), 0xff);
     CHECK_TEXT(at_dtype_names[AT_F8E5M2], "f8e5m2");
     CHECK(at_dtype_names[AT_DTYPE_COUNT] == NULL);
+    CHECK_TEXT(at_dtype_names[AT_U8], "u8");
+    CHECK_TEXT(at_dtype_names[AT_I32], "i32");
 }
 
 const at_test at_tests[] = {

@@ -167,7 +167,7 @@ static void test_shapes(void)
         {2, 6, 5, 8}, {2, 3, 7, 8}, {2, 2, 7, 4}, {2, 6, 5, 4}, {2, 6, 5, 4},
         {2, 6, 5, 1}, {2, 6, 5, 8}, {2, 3, 7, 8}, {2, 2, 7, 4},
     };
-    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+    for (int id = 0; id <= AT_DV; id++) {
         bool is_f32 = id == AT_DO || id == AT_O || id == AT_LSE;
         CHECK(memcmp(p.t[id].shape, shapes[id], sizeof shapes[id]) == 0);
         CHECK_INT(p.t[id].dtype, is_f32 ? AT_F32 : AT_F16);
