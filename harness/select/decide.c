@@ -1,6 +1,7 @@
 /* Decisions of an opened selector. */
 #include "harness/select/rules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,10 +113,7 @@ at_json *at_selector_env(const at_selector *s, int64_t arch)
         const char *value =
             k->type == AT_ENV_ARCH ? at_case_field("arch", 4)->names[arch] : k->text;
         char pair[256];
-        size_t n = strlen(k->key);
-        memcpy(pair, k->key, n);
-        pair[n] = '=';
-        (void)strcpy(pair + n + 1, value);
+        (void)snprintf(pair, sizeof pair, "%s=%s", k->key, value);
         AT_ASSERT(at_env_set(&env, pair, NULL) == AT_OK);
     }
     at_json *object = at_env_to_json(env);

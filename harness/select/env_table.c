@@ -126,7 +126,7 @@ static at_status set_value(at_env_key *k, const char *text, at_error *err)
         AT_TRY(set_named(k, text, arch_field()->names, err));
         break;
     }
-    (void)strcpy(k->text, text);
+    (void)snprintf(k->text, sizeof k->text, "%s", text);
     return AT_OK;
 }
 

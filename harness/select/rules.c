@@ -77,7 +77,7 @@ static at_status read_backend(at_selector *s, const at_json *b, at_error *err)
     if (strlen(capabilities) >= sizeof e->capabilities) {
         return at_fail(err, AT_INVALID, "backend \"%.60s\": \"capabilities\" is too long", e->name);
     }
-    (void)strcpy(e->capabilities, capabilities);
+    (void)snprintf(e->capabilities, sizeof e->capabilities, "%s", capabilities);
     s->backend_name[s->backend_count++] = e->name;
     return AT_OK;
 }

@@ -206,7 +206,7 @@ static at_status fill_capabilities(const at_selector *s, at_backend_entry *b, at
         memcpy(made + used, text, length);
         made[used += length] = '\0';
     }
-    (void)strcpy(b->capabilities, made);
+    memcpy(b->capabilities, made, used + 1);
     return AT_OK;
 }
 
