@@ -60,6 +60,23 @@ static void test_reports(void)
               0);
 }
 
+static void test_selection(void)
+{
+    char line[1024];
+    (void)snprintf(line, sizeof line,
+                   "'%s' select te-3481 --selector te-2.10 --env fa3=2025-02 --format jsonl "
+                   "--corpus '%s' > selection.jsonl",
+                   AT_TEST_TOOL, AT_TEST_CORPUS);
+    CHECK_INT(shell(line), 0);
+    fits("selection", "selection.jsonl");
+    (void)snprintf(line, sizeof line,
+                   "'%s' audit --selector fa4-b11 --space inference --arch sm100 --format jsonl "
+                   "--corpus '%s' > audit.jsonl",
+                   AT_TEST_TOOL, AT_TEST_CORPUS);
+    CHECK_INT(shell(line), 1);
+    fits("audit", "audit.jsonl");
+}
+
 static void test_corpus(void)
 {
     fits("waivers", AT_TEST_CORPUS "/waivers.json");
@@ -95,6 +112,10 @@ static void test_schemas_bite(void)
     CHECK_INT(validate("waivers", "bad.json"), 1);
     at_tool_write("bad.jsonl", "{\"event\":\"begin\",\"id\":1,\"step\":\"sleep\"}\n");
     CHECK_INT(validate("protocol", "bad.jsonl"), 1);
+    at_tool_write("bad.jsonl", "{\"selector\":\"x\",\"case\":\"b=1\",\"winner\":null}\n");
+    CHECK_INT(validate("selection", "bad.jsonl"), 1);
+    at_tool_write("bad.jsonl", "{\"selector\":\"x\",\"direction\":\"admits\"}\n");
+    CHECK_INT(validate("audit", "bad.jsonl"), 1);
     at_tool_write("empty.jsonl", "");
     CHECK_INT(validate("protocol", "empty.jsonl"), 1);
 }
@@ -162,6 +183,7 @@ static void test_wrong_python_worker(void)
 
 const at_test at_tests[] = {
     {"cli", "reports", test_reports},
+    {"cli", "selection", test_selection},
     {"cli", "corpus", test_corpus},
     {"cli", "protocol", test_protocol},
     {"cli", "schemas_bite", test_schemas_bite},
