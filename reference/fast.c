@@ -7,6 +7,7 @@
 #include <omp.h>
 
 #include "reference/gold.h"
+#include "reference/sample.h"
 
 int at_fast_threads(int64_t n)
 {
@@ -19,22 +20,37 @@ void at_fast_single_blas(void)
     openblas_set_num_threads(1);
 }
 
-static void find_spans(at_fast *f)
+/* Keys of each row of sequence b, rows of each key. Both ends of the keys grow with the row, so
+ * that a key's rows are contiguous. */
+static void find_spans(at_fast *f, int64_t b)
 {
     const at_problem *p = f->p;
-    for (int64_t b = 0; b < p->c.batch; b++) {
-        double *seen = f->seen + f->first_kv[b];
-        for (int64_t i = 0; i < p->len_q[b]; i++) {
-            at_fast_span *span = &f->span[f->first_q[b] + i];
-            at_problem_keys(p, b, i, &span->first, &span->last);
-            if (span->first <= span->last) {
-                seen[span->first] += 1;
-                seen[span->last + 1] -= 1;
-            }
+    int64_t begun = 0, ended = 0, before = -1; /* keys whose first, last row is known; row before */
+    at_fast_span *viewers = f->viewers + f->first_kv[b];
+    for (int64_t j = 0; j < p->len_kv[b]; j++) {
+        viewers[j] = (at_fast_span){0, -1};
+    }
+    for (int64_t i = 0; i < p->len_q[b]; i++) {
+        at_fast_span *span = &f->span[f->first_q[b] + i];
+        at_problem_keys(p, b, i, &span->first, &span->last);
+        if (span->first > span->last) {
+            continue;
         }
-        for (int64_t j = 1; j < p->len_kv[b]; j++) {
-            seen[j] += seen[j - 1];
+        AT_ASSERT(span->first >= ended && span->last + 1 >= begun);
+        for (; ended < span->first; ended++) {
+            viewers[ended].last = ended < begun ? before : -1;
         }
+        begun = begun > span->first ? begun : span->first;
+        for (; begun <= span->last; begun++) {
+            viewers[begun].first = i;
+        }
+        before = i;
+    }
+    for (; ended < begun; ended++) {
+        viewers[ended].last = before;
+    }
+    for (int64_t j = 0; j < p->len_kv[b]; j++) {
+        f->seen[f->first_kv[b] + j] = (double)(viewers[j].last - viewers[j].first + 1);
     }
 }
 
@@ -66,15 +82,21 @@ at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
     AT_TRY(at_gold_take(&out->first_kv, arena, c->batch + 1, sizeof *out->first_kv, err));
     for (int64_t b = 0; b < c->batch; b++) {
         out->first_q[b + 1] = out->first_q[b] + p->len_q[b];
-        /* One more, where the count of the last key's rows ends. */
-        out->first_kv[b + 1] = out->first_kv[b] + p->len_kv[b] + 1;
+        out->first_kv[b + 1] = out->first_kv[b] + p->len_kv[b];
     }
     int64_t n_q = out->first_q[c->batch], n_kv = out->first_kv[c->batch];
     AT_TRY(at_gold_take(&out->span, arena, n_q, sizeof *out->span, err));
     AT_TRY(at_gold_take(&out->seen, arena, n_kv, sizeof *out->seen, err));
-    AT_TRY(at_gold_take(&out->rows, arena, n_q * c->heads_q, sizeof *out->rows, err));
-    AT_TRY(at_gold_take(&out->flat, arena, c->batch * c->heads_q, sizeof *out->flat, err));
-    find_spans(out);
+    AT_TRY(at_gold_take(&out->viewers, arena, n_kv, sizeof *out->viewers, err));
+    int64_t heads = c->batch * c->heads_q;
+    AT_TRY(at_gold_take(&out->first_row, arena, heads, sizeof *out->first_row, err));
+    for (int64_t h = 0; h < heads; h++) {
+        out->first_row[h] = -1;
+    }
+    AT_TRY(at_gold_take(&out->flat, arena, heads, sizeof *out->flat, err));
+    for (int64_t b = 0; b < c->batch; b++) {
+        find_spans(out, b);
+    }
     return AT_OK;
 }
 
@@ -98,18 +120,53 @@ static at_status all_units(at_fast *f, at_arena *arena, at_error *err)
     return AT_OK;
 }
 
+at_status at_fast_keep_rows(at_fast *f, at_arena *arena, at_error *err)
+{
+    int64_t n = 0;
+    for (int64_t u = 0; u < f->n_units; u++) {
+        int64_t b = f->units[u].b;
+        for (int64_t h = f->units[u].head; h < f->units[u].head + f->unit_heads; h++) {
+            f->first_row[b * f->p->c.heads_q + h] = n;
+            n += f->p->len_q[b];
+        }
+    }
+    return at_gold_take(&f->rows, arena, n, sizeof *f->rows, err);
+}
+
+static at_status run_complete(at_fast *f, bool no_scale, at_arena *arena, at_error *err)
+{
+    AT_TRY(at_gold_open_all(f->gold, f->p, no_scale, arena, err));
+    if (f->train) {
+        AT_TRY(all_units(f, arena, err));
+        AT_TRY(at_fast_keep_rows(f, arena, err));
+    }
+    at_gold_tensor *o = &f->gold->t[AT_O];
+    AT_TRY(at_fast_rows(f, o->row, o->rows, true, arena, err));
+    return f->train ? at_fast_keys(f, arena, err) : AT_OK;
+}
+
+static at_status run_sampled(at_fast *f, double limit, bool no_scale, at_arena *arena,
+                             at_error *err)
+{
+    at_sample sample;
+    AT_TRY(at_sample_open(&sample, f, limit, no_scale, arena, err));
+    AT_TRY(at_fast_keep_rows(f, arena, err));
+    AT_TRY(at_fast_rows(f, sample.stream, sample.n_stream, false, arena, err));
+    at_gold_tensor *o = &f->gold->t[AT_O];
+    AT_TRY(at_fast_rows(f, o->row, o->rows, true, arena, err));
+    return f->train ? at_fast_keys(f, arena, err) : AT_OK;
+}
+
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
                       at_arena *arena, at_error *err)
 {
     at_fast f;
+    double limit = options->sample_above > 0 ? options->sample_above : 2e10;
     at_fast_single_blas();
-    AT_TRY(at_gold_open_all(out, p, options->no_scale, arena, err));
     AT_TRY(at_fast_open(&f, out, p, options, arena, err));
-    AT_TRY(at_fast_rows(&f, out->t[AT_O].row, out->t[AT_O].rows, true, arena, err));
-    if (f.train) {
-        AT_TRY(all_units(&f, arena, err));
-        AT_TRY(at_fast_keys(&f, arena, err));
-    }
     out->path = "fast";
-    return AT_OK;
+    if (options->path == AT_REFERENCE_AUTO && at_sample_work(&f) > limit) {
+        return run_sampled(&f, limit, options->no_scale, arena, err);
+    }
+    return run_complete(&f, options->no_scale, arena, err);
 }

@@ -12,6 +12,8 @@ enum {
     AT_FAST_ROWS_LEAST = 16, /* ... however many keys there are */
     AT_FAST_KEYS = 256,      /* keys a chunk of the row pass */
     AT_FAST_COLUMNS = 128,   /* keys a block of the key pass */
+    AT_FAST_WASTE = 4, /* pairs that a block computes for each one that is seen, at most, ... */
+    AT_FAST_SPARE = 1 << 14, /* ... beside so many */
     AT_FAST_SCORES = 1 << 21 /* raw scores a block may keep */
 };
 
@@ -46,8 +48,10 @@ typedef struct at_fast {
     int64_t unit_heads;          /* query heads a unit: least common multiple of the groups */
     int64_t *first_q, *first_kv; /* [batch] tokens of the sequences before */
     at_fast_span *span;          /* [sum len_q] keys that each row sees */
+    at_fast_span *viewers;       /* [sum len_kv] rows that see each key; they are contiguous */
     double *seen;                /* [sum len_kv] rows of the sequence that see each key */
-    at_row *rows;                /* [live q rows] in [b h s] order */
+    at_row *rows;                /* of the units' heads: what the key pass needs of each row */
+    int64_t *first_row;          /* [batch heads_q] first record of a head, -1: not kept */
     at_noise_flat *flat;         /* [batch heads_q] flattest of a head's rows */
     at_fast_unit *units;         /* for the key pass */
     int64_t n_units;
@@ -58,6 +62,9 @@ at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
                        const at_reference_options *options, at_arena *arena,
                        at_error *err) AT_MUST_CHECK;
 
+/* Room for the records of all rows of the units' heads. */
+at_status at_fast_keep_rows(at_fast *f, at_arena *arena, at_error *err) AT_MUST_CHECK;
+
 /* The row pass over a row list in [b h s] order: LSE and D of every row, and O, LSE, dQ with their
  * scale into the gold tensors when `wanted` is set (the list is theirs). */
 at_status at_fast_rows(at_fast *f, int64_t (*list)[3], int64_t n, bool wanted, at_arena *arena,
@@ -67,13 +74,14 @@ at_status at_fast_rows(at_fast *f, int64_t (*list)[3], int64_t n, bool wanted, a
  * pass. */
 at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err) AT_MUST_CHECK;
 
-/* Index in `rows` of row i of (b, h). */
-static inline int64_t at_fast_row_index(const at_fast *f, int64_t b, int64_t h, int64_t i)
+/* Record of row i of (b, h); NULL where none is kept. */
+static inline at_row *at_fast_row(const at_fast *f, int64_t b, int64_t h, int64_t i)
 {
-    return f->first_q[b] * f->p->c.heads_q + h * f->p->len_q[b] + i;
+    int64_t first = f->first_row[b * f->p->c.heads_q + h];
+    return first >= 0 ? &f->rows[first + i] : NULL;
 }
 
-/* The whole answer, complete. */
+/* The answer: complete, or sampled where path is AT_REFERENCE_AUTO and the case is large. */
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
                       at_arena *arena, at_error *err) AT_MUST_CHECK;
 

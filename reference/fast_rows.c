@@ -28,6 +28,7 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
         {&w->p, rows * keys, d},
         {&w->o, rows * v, d},
         {&w->rows, rows, sizeof *w->rows},
+        {&w->own, rows, sizeof *w->own},
         {&w->spans, rows, sizeof *w->spans},
         {&w->best, rows, sizeof *w->best},
         {&w->w_best, scale * rows, d},
@@ -134,7 +135,8 @@ static void find_rows(at_fast_work *w, const at_fast_place *at)
     const at_fast_block *block = at->block;
     for (int64_t r = 0; r < block->n; r++) {
         const int64_t *row = block->row[r];
-        at_row *record = &f->rows[at_fast_row_index(f, row[0], row[1], row[2])];
+        at_row *record = at_fast_row(f, row[0], row[1], row[2]);
+        record = record != NULL ? record : &w->own[r];
         w->spans[r] = f->span[f->first_q[row[0]] + row[2]];
         w->rows[r] = record;
         int64_t keys = w->spans[r].last - w->spans[r].first + 1;
@@ -244,11 +246,20 @@ static void run_block(at_fast *f, at_fast_work *w, const at_fast_block *block, b
     }
 }
 
-/* Grows `block`, which begins at list[first], while rows share their heads and their scores fit. */
+/* Whether a block of n rows or columns and `width` of the others, `useful` pairs of which are seen,
+ * is worth computing as one. */
+static bool worth(int64_t n, int64_t width, int64_t useful)
+{
+    return n * width <= AT_FAST_WASTE * useful + AT_FAST_SPARE &&
+           (n <= AT_FAST_ROWS_LEAST || n * width <= AT_FAST_SCORES);
+}
+
+/* Grows `block`, which begins at list[first], while rows share their heads and their keys. */
 static void grow_block(const at_fast *f, at_fast_block *block, int64_t (*list)[3], int64_t first,
                        int64_t n)
 {
     const int64_t *head = list[first];
+    int64_t useful = 0;
     *block = (at_fast_block){.row = list + first, .low = 0, .high = -1};
     for (int64_t r = first; r < n && block->n < AT_FAST_ROWS; r++, block->n++) {
         const int64_t *row = list[r];
@@ -261,8 +272,9 @@ static void grow_block(const at_fast *f, at_fast_block *block, int64_t (*list)[3
         if (span->first <= span->last) {
             low = high < low || span->first < low ? span->first : low;
             high = span->last > high ? span->last : high;
+            useful += span->last - span->first + 1;
         }
-        if (block->n >= AT_FAST_ROWS_LEAST && (block->n + 1) * (high - low + 1) > AT_FAST_SCORES) {
+        if (block->n > 0 && !worth(block->n + 1, high - low + 1, useful)) {
             return;
         }
         block->low = low;

@@ -25,7 +25,8 @@ typedef struct at_fast_work {
     int64_t *best;                              /* [M] the row's likeliest key */
     double
         *w_best;   /* [M] its w, kept out of the moments: it cancels in rows that see little else */
-    at_row **rows; /* [M] */
+    at_row **rows; /* [M] records: kept ones, or the block's own */
+    at_row *own;   /* [M] */
     at_fast_span *spans;          /* [M] */
     double squares_unit, dp_unit; /* of q_square, dout_square */
     double dp_factor;             /* of the chunk's dp_squares */

@@ -1,0 +1,155 @@
+/* The key pass: one tile of query rows and keys. */
+#if defined __FAST_MATH__ || __FINITE_MATH_ONLY__
+#error "the reference needs exact floating point: build without -ffast-math"
+#endif
+#include "reference/fast_keys.h"
+
+#include <string.h>
+
+#include "reference/fast_block.h"
+#include "reference/fast_pairs.h"
+
+static void load_side(at_fast_side *s, const at_fast *f, at_tensor_id id, int64_t b, int64_t h,
+                      int64_t first, int64_t rows)
+{
+    int64_t n = rows * f->p->t[id].shape[3];
+    at_fast_load(s->rows, &f->p->t[id], b, h, first, NULL, rows);
+    if (f->scale) {
+        const at_fast_forms forms = {.absolute = s->absolute, .square = s->square};
+        s->unit = at_fast_unit_of(s->rows, n);
+        at_fast_floats(&forms, s->rows, n, s->unit);
+    }
+}
+
+static at_fast_pairs pairs_of(const at_fast_key_work *w, const at_fast_key_block *at,
+                              const at_row *row, int64_t r, double squares_factor, double dp_factor)
+{
+    int64_t e = r * at->n + w->columns[r].first;
+    at_fast_pairs out = {
+        .m = &at->f->m,
+        .row = row,
+        .n = w->columns[r].last - w->columns[r].first + 1,
+        .raw = w->raw + e,
+        .squares_factor = squares_factor,
+        .p = w->p + e,
+        .dp = w->dp + e,
+        .dp_factor = dp_factor,
+    };
+    out.squares = at->f->scale ? w->squares + e : NULL;
+    out.dp_squares = at->f->scale ? w->dp_squares + e : NULL;
+    return out;
+}
+
+/* Puts 0 into what row r does not see. */
+static void clear_outside(void *matrix, size_t size, const at_fast_key_work *w,
+                          const at_fast_key_block *at, int64_t r)
+{
+    unsigned char *row = (unsigned char *)matrix + (size_t)(r * at->n) * size;
+    size_t from = (size_t)w->columns[r].first, end = (size_t)(w->columns[r].last + 1);
+    memset(row, 0, from * size);
+    memset(row + end * size, 0, ((size_t)at->n - end) * size);
+}
+
+static at_fast_columns columns_from(const at_fast_key_work *w, int64_t column)
+{
+    return (at_fast_columns){
+        .count_k = w->count_k + column,
+        .count_v = w->count_v + column,
+        .p_most = w->p_most + column,
+        .ds_most = w->ds_most + column,
+        .p_unit = w->p_unit + column,
+        .ds_unit = w->ds_unit + column,
+    };
+}
+
+/* P and dS of a tile; with the scale also the largest of each column. */
+static void tile_values(at_fast_key_work *w, const at_fast_key_block *at, const at_row *rows,
+                        int64_t n_rows)
+{
+    if (at->f->scale) {
+        memset(w->p_most, 0, (size_t)at->n * sizeof *w->p_most);
+        memset(w->ds_most, 0, (size_t)at->n * sizeof *w->ds_most);
+    }
+    for (int64_t r = 0; r < n_rows; r++) {
+        at_fast_pairs x = pairs_of(w, at, &rows[r], r, 0, 0);
+        clear_outside(w->p, sizeof *w->p, w, at, r);
+        clear_outside(w->ds, sizeof *w->ds, w, at, r);
+        at_fast_probabilities(&x);
+        at_fast_gradients(&x, w->ds + r * at->n + w->columns[r].first);
+        if (at->f->scale) {
+            at_fast_columns columns = columns_from(w, w->columns[r].first);
+            at_fast_column_most(&x, &columns);
+        }
+    }
+}
+
+/* Adds coefficients [R K]^T times rows [R dim] to sums of the head, column j in units of 1 /
+ * unit[j] and `other`, squared where `power` is 2. */
+static void add_product(at_fast_key_work *w, double *sum, const float *coefficients,
+                        const float *rows, const double *unit, double other, int power,
+                        int64_t columns, int64_t dim, int64_t n_rows)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        double factor = other / unit[j];
+        w->factor[j] = power == 2 ? factor * factor : factor;
+    }
+    at_fast_set_tn_float(w->product, coefficients, rows, columns, dim, n_rows);
+    at_fast_add_rows(sum, w->product, w->factor, columns, dim);
+}
+
+static void tile_scale(at_fast_key_work *w, const at_fast_key_block *at, const at_row *rows,
+                       int64_t n_rows, int64_t h_k, int64_t h_v)
+{
+    double scale = at->f->p->scale;
+    double squares_factor = at_noise_square(scale / (w->q.unit * w->dk.unit[h_k]));
+    double dp_factor = 1 / at_noise_square(w->dout.unit * w->dv.unit[h_v]);
+    for (int64_t j = 0; j < at->n; j++) {
+        w->p_unit[j] = at_fast_unit_of(&w->p_most[j], 1);
+        w->ds_unit[j] = at_fast_unit_of(&w->ds_most[j], 1);
+    }
+    for (int64_t r = 0; r < n_rows; r++) {
+        at_fast_pairs x = pairs_of(w, at, &rows[r], r, squares_factor, dp_factor);
+        at_fast_columns columns = columns_from(w, w->columns[r].first);
+        int64_t e = r * at->n + w->columns[r].first;
+        const at_fast_column_terms out = {w->a_p + e, w->c_p + e, w->a_ds + e, w->c_ds + e};
+        clear_outside(w->a_p, sizeof *w->a_p, w, at, r);
+        clear_outside(w->c_p, sizeof *w->c_p, w, at, r);
+        clear_outside(w->a_ds, sizeof *w->a_ds, w, at, r);
+        clear_outside(w->c_ds, sizeof *w->c_ds, w, at, r);
+        at_fast_key_terms(&x, &columns, &out);
+    }
+    int64_t dk = h_k * at->n * w->dk.dim, dv = h_v * at->n * w->dv.dim, n = at->n;
+    double other_v = 1 / (AT_FAST_UNITS * w->dout.unit);
+    double other_k = fabs(scale) / (AT_FAST_UNITS * w->q.unit);
+    add_product(w, w->dv.a + dv, w->a_p, w->dout.absolute, w->p_unit, other_v, 1, n, w->dv.dim,
+                n_rows);
+    add_product(w, w->dv.c + dv, w->c_p, w->dout.square, w->p_unit, other_v, 2, n, w->dv.dim,
+                n_rows);
+    add_product(w, w->dk.a + dk, w->a_ds, w->q.absolute, w->ds_unit, other_k, 1, n, w->dk.dim,
+                n_rows);
+    add_product(w, w->dk.c + dk, w->c_ds, w->q.square, w->ds_unit, other_k, 2, n, w->dk.dim,
+                n_rows);
+}
+
+void at_fast_run_tile(at_fast_key_work *w, const at_fast_key_block *at, int64_t h, int64_t first,
+                      int64_t n_rows)
+{
+    at_fast *f = at->f;
+    int64_t b = at->unit->b, local = h - at->unit->head, n = at->n;
+    int64_t h_k = local / f->group_k, h_v = local / f->group_v, qk = w->dk.dim, v = w->dv.dim;
+    const at_row *rows = at_fast_row(f, b, h, first);
+    load_side(&w->q, f, AT_Q, b, h, first, n_rows);
+    load_side(&w->dout, f, AT_DO, b, h, first, n_rows);
+    at_fast_mul_nt(w->raw, n, w->q.rows, w->dk.source + h_k * n * qk, n_rows, n, qk, f->p->scale);
+    at_fast_mul_nt(w->dp, n, w->dout.rows, w->dv.source + h_v * n * v, n_rows, n, v, 1);
+    tile_values(w, at, rows, n_rows);
+    at_fast_add_tn(w->dv.head, w->p, w->dout.rows, n, v, n_rows);
+    at_fast_add_tn(w->dk.head, w->ds, w->q.rows, n, qk, n_rows);
+    if (f->scale) {
+        at_fast_mul_nt_float(w->squares, n, w->q.square, w->dk.square + h_k * n * qk, n_rows, n,
+                             qk);
+        at_fast_mul_nt_float(w->dp_squares, n, w->dout.square, w->dv.square + h_v * n * v, n_rows,
+                             n, v);
+        tile_scale(w, at, rows, n_rows, h_k, h_v);
+    }
+}
