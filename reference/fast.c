@@ -93,7 +93,6 @@ at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
     for (int64_t h = 0; h < heads; h++) {
         out->first_row[h] = -1;
     }
-    AT_TRY(at_gold_take(&out->flat, arena, heads, sizeof *out->flat, err));
     for (int64_t b = 0; b < c->batch; b++) {
         find_spans(out, b);
     }

@@ -52,7 +52,6 @@ typedef struct at_fast {
     double *seen;                /* [sum len_kv] rows of the sequence that see each key */
     at_row *rows;                /* of the units' heads: what the key pass needs of each row */
     int64_t *first_row;          /* [batch heads_q] first record of a head, -1: not kept */
-    at_noise_flat *flat;         /* [batch heads_q] flattest of a head's rows */
     at_fast_unit *units;         /* for the key pass */
     int64_t n_units;
 } at_fast;

@@ -27,7 +27,7 @@ static at_status gradient_open(at_fast_gradient *g, int64_t heads, int64_t dim, 
     AT_TRY(at_gold_take(&g->ref, arena, n, d, err));
     AT_TRY(at_gold_take(&g->head, arena, keys * dim, d, err));
     AT_TRY(at_gold_take(&g->unit, arena, heads, d, err));
-    AT_TRY(at_gold_take(&g->flat, arena, heads, sizeof *g->flat, err));
+    AT_TRY(at_gold_take(&g->known, arena, more, d, err));
     AT_TRY(at_gold_take(&g->square, arena, more, sizeof(float), err));
     AT_TRY(at_gold_take(&g->a, arena, more, d, err));
     AT_TRY(at_gold_take(&g->squares, arena, more, d, err));
@@ -37,6 +37,7 @@ static at_status gradient_open(at_fast_gradient *g, int64_t heads, int64_t dim, 
 static at_status side_open(at_fast_side *s, int64_t n, bool scale, at_arena *arena, at_error *err)
 {
     AT_TRY(at_gold_take(&s->rows, arena, n, sizeof(double), err));
+    AT_TRY(at_gold_take(&s->plain, arena, scale ? n : 0, sizeof(float), err));
     AT_TRY(at_gold_take(&s->absolute, arena, scale ? n : 0, sizeof(float), err));
     return at_gold_take(&s->square, arena, scale ? n : 0, sizeof(float), err);
 }
@@ -63,6 +64,8 @@ static at_status work_open(at_fast_key_work *w, const at_fast *f, int64_t rows, 
         {&w->c_p, more, s},
         {&w->a_ds, more, s},
         {&w->c_ds, more, s},
+        {&w->k_p, more, s},
+        {&w->k_ds, more, s},
         {&w->p_most, keys, d},
         {&w->ds_most, keys, d},
         {&w->p_unit, keys, d},
@@ -108,6 +111,7 @@ static void start_gradient(at_fast_gradient *g, const at_fast_key_block *at, at_
     if (f->scale) {
         memset(g->a, 0, (size_t)(g->heads * n) * sizeof *g->a);
         memset(g->c, 0, (size_t)(g->heads * n) * sizeof *g->c);
+        memset(g->known, 0, (size_t)(g->heads * n) * sizeof *g->known);
         memset(g->squares, 0, (size_t)(g->heads * n) * sizeof *g->squares);
     }
 }
@@ -154,19 +158,6 @@ static int64_t next_tile(at_fast_key_work *w, const at_fast_key_block *at, int64
     return used;
 }
 
-static void find_flat(at_fast_gradient *g, const at_fast_key_block *at, double times)
-{
-    const at_fast *f = at->f;
-    for (int64_t h = 0; h < g->heads; h++) {
-        const at_noise_flat *flat = f->flat + at->unit->b * f->p->c.heads_q + at->unit->head;
-        g->flat[h] = (at_noise_flat){0, 0};
-        for (int64_t q = h * g->group; q < (h + 1) * g->group; q++) {
-            g->flat[h].p = fmax(g->flat[h].p, times * flat[q].p);
-            g->flat[h].var = fmax(g->flat[h].var, times * flat[q].var);
-        }
-    }
-}
-
 /* Adds the query head's sum to its group, rounded before where the class says. */
 static void add_head(at_fast_gradient *g, const at_fast_key_block *at, int64_t h)
 {
@@ -176,7 +167,7 @@ static void add_head(at_fast_gradient *g, const at_fast_key_block *at, int64_t h
         double x = g->weight * g->head[i];
         g->ref[to + i] += x;
         if (at->f->scale) {
-            double rounding = m->head_rounded ? fmax(m->u_in * fabs(x), m->half_in) : 0;
+            double rounding = m->head_rounded ? fmax(m->in.u * fabs(x), m->in.half) : 0;
             g->a[to + i] += rounding;
             g->c[to + i] += AT_NOISE_TERM * rounding * rounding;
             g->squares[to + i] += x * x;
@@ -192,11 +183,10 @@ static void finish_scale(const at_fast_gradient *g, const at_fast_key_block *at,
     at_gold_tensor *t = &at->f->gold->t[id];
     double unit = id == AT_DK ? at->f->p->scale : 0;
     double n = g->count[i / g->dim % at->n];
-    const at_noise_flat *flat = &g->flat[i / g->dim / at->n];
-    at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i], .flat = flat->p};
-    sum.c = g->c[i] + flat->var * sum.ref * sum.ref + at_noise_total_var(m, n, sum.ref, unit) +
+    at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i], .known = g->known[i]};
+    sum.c = g->c[i] + at_noise_total_var(m, n, sum.ref, unit) +
             at_noise_heads_var(n, g->squares[i], sum.ref, (double)g->group);
-    at_noise_finish(&sum, m->u_in, m->half_in, &t->bound[e], &t->sigma[e]);
+    at_noise_finish(&sum, &m->in, &t->bound[e], &t->sigma[e]);
 }
 
 static void finish(const at_fast_gradient *g, const at_fast_key_block *at, at_tensor_id id,
@@ -226,8 +216,6 @@ static void run_block(at_fast_key_work *w, const at_fast_key_block *at)
     }
     start_gradient(&w->dk, at, AT_K);
     start_gradient(&w->dv, at, AT_V);
-    find_flat(&w->dk, at, f->m.p_times - 1);
-    find_flat(&w->dv, at, 1);
     for (int64_t h = unit->head; h < unit->head + f->unit_heads; h++) {
         memset(w->dk.head, 0, (size_t)(at->n * w->dk.dim) * sizeof *w->dk.head);
         memset(w->dv.head, 0, (size_t)(at->n * w->dv.dim) * sizeof *w->dv.head);
@@ -241,20 +229,6 @@ static void run_block(at_fast_key_work *w, const at_fast_key_block *at)
     }
     finish(&w->dk, at, AT_DK, unit->first_dk);
     finish(&w->dv, at, AT_DV, unit->first_dv);
-}
-
-/* Flattest of the rows of each head of the units. */
-static void find_flat_rows(at_fast *f)
-{
-    for (int64_t u = 0; u < f->n_units; u++) {
-        int64_t b = f->units[u].b;
-        for (int64_t h = f->units[u].head; h < f->units[u].head + f->unit_heads; h++) {
-            at_noise_flat *flat = &f->flat[b * f->p->c.heads_q + h];
-            for (int64_t i = 0; i < f->p->len_q[b]; i++) {
-                at_noise_flattest(flat, at_fast_row(f, b, h, i));
-            }
-        }
-    }
 }
 
 /* The block of a unit's keys from its key k on: grows while the keys' rows overlap enough. */
@@ -318,7 +292,6 @@ at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err)
         AT_TRY(work_open(&works[t], f, rows, keys, arena, err));
     }
     (void)cut_units(f, blocks);
-    find_flat_rows(f);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < n_blocks; i++) {
         run_block(&works[omp_get_thread_num()], &blocks[i]);

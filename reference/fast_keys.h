@@ -11,16 +11,15 @@ typedef struct at_fast_gradient {
     double *source;            /* the unit's K or V [heads K dim] */
     float *square;             /* its squares in f32, times unit^2 of the head */
     double *unit;              /* [heads] */
-    double *ref, *a, *c, *head, *squares;
+    double *ref, *a, *c, *head, *squares, *known;
     const double *count; /* [K] additions in the chain of a key */
     double weight;       /* scale for dK, 1 for dV */
-    at_noise_flat *flat; /* [heads] flattest of the rows, as far as roundings of P reach */
 } at_fast_gradient;
 
 /* One side of a tile: rows of Q or dO. */
 typedef struct at_fast_side {
-    double *rows;             /* [R dim] */
-    float *absolute, *square; /* times unit, unit^2 */
+    double *rows;                     /* [R dim] */
+    float *plain, *absolute, *square; /* times unit, unit^2 */
     double unit;
 } at_fast_side;
 
@@ -28,11 +27,11 @@ typedef struct at_fast_side {
 typedef struct at_fast_key_work {
     at_fast_gradient dk, dv;
     at_fast_side q, dout;
-    double *raw, *p, *dp, *ds;                             /* [R K] */
-    float *squares, *dp_squares, *a_p, *c_p, *a_ds, *c_ds; /* [R K] */
-    float *product;                                        /* [K dim] */
-    double *p_most, *ds_most, *p_unit, *ds_unit, *factor;  /* [K] */
-    double *count_k, *count_v;                             /* [K] */
+    double *raw, *p, *dp, *ds;                                          /* [R K] */
+    float *squares, *dp_squares, *a_p, *c_p, *a_ds, *c_ds, *k_p, *k_ds; /* [R K] */
+    float *product;                                                     /* [K dim] */
+    double *p_most, *ds_most, *p_unit, *ds_unit, *factor;               /* [K] */
+    double *count_k, *count_v;                                          /* [K] */
     at_fast_span *columns; /* [R] columns that each row of the tile sees, empty: first > last */
 } at_fast_key_work;
 

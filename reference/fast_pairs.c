@@ -235,7 +235,7 @@ AT_CLONES void at_fast_dq_terms(const at_fast_pairs *x, double unit, float *a, f
 
 AT_CLONES void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns *columns)
 {
-    double least = x->m->sub / x->m->u_p, d = fabs(x->row->d);
+    double least = x->m->p.half / x->m->p.u, d = fabs(x->row->d);
     const double *restrict p = x->p, *restrict dp = x->dp;
     double *restrict p_most = columns->p_most, *restrict ds_most = columns->ds_most;
     int64_t n = x->n;
@@ -260,17 +260,21 @@ AT_INLINE void key_terms(const at_fast_pairs *pairs, bool capped, bool chain,
     local.row = &row;
     float *restrict a_p = out->a_p, *restrict c_p = out->c_p;
     float *restrict a_ds = out->a_ds, *restrict c_ds = out->c_ds;
+    float *restrict k_p = out->k_p, *restrict k_ds = out->k_ds;
     int64_t n = x.n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         back b = back_of(&m, capped, &local, j, col.count_k[j]);
         at_noise_p t = at_noise_of_p(&m, x.p[j], b.x, col.count_v[j]);
         double up = AT_FAST_UNITS * col.p_unit[j], us = AT_FAST_UNITS * col.ds_unit[j];
-        double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds, col.count_k[j]);
+        double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds);
         a_p[j] = (float)(up * t.a);
         c_p[j] = (float)(up * up * (t.c + t.w + x.p[j] * x.p[j] * row.lse_var));
         a_ds[j] = (float)(us * b.t.a);
         c_ds[j] = (float)(us * us * (b.t.c + common));
+        double p_error = at_noise_p_error(&m, x.p[j]);
+        k_p[j] = (float)(up * p_error);
+        k_ds[j] = (float)(us * at_noise_ds_error(&m, &row, x.p[j], p_error, b.slope, x.dp[j]));
     }
 }
 

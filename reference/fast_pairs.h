@@ -53,9 +53,10 @@ typedef struct at_fast_columns {
 /* Raises p_most and ds_most by one row. */
 void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns *columns);
 
-/* Coefficients of dV (a_p, c_p) and dK (a_ds, c_ds), times the columns' units and their squares. */
+/* Coefficients of dV (a_p, c_p) and dK (a_ds, c_ds), times the columns' units and their squares;
+ * k_p, k_ds: known errors, times the units. */
 typedef struct at_fast_column_terms {
-    float *a_p, *c_p, *a_ds, *c_ds;
+    float *a_p, *c_p, *a_ds, *c_ds, *k_p, *k_ds;
 } at_fast_column_terms;
 void at_fast_key_terms(const at_fast_pairs *x, const at_fast_columns *columns,
                        const at_fast_column_terms *out);

@@ -15,7 +15,7 @@ static void load_side(at_fast_side *s, const at_fast *f, at_tensor_id id, int64_
     int64_t n = rows * f->p->t[id].shape[3];
     at_fast_load(s->rows, &f->p->t[id], b, h, first, NULL, rows);
     if (f->scale) {
-        const at_fast_forms forms = {.absolute = s->absolute, .square = s->square};
+        const at_fast_forms forms = {s->plain, s->absolute, s->square};
         s->unit = at_fast_unit_of(s->rows, n);
         at_fast_floats(&forms, s->rows, n, s->unit);
     }
@@ -83,18 +83,37 @@ static void tile_values(at_fast_key_work *w, const at_fast_key_block *at, const 
     }
 }
 
-/* Adds coefficients [R K]^T times rows [R dim] to sums of the head, column j in units of 1 /
- * unit[j] and `other`, squared where `power` is 2. */
-static void add_product(at_fast_key_work *w, double *sum, const float *coefficients,
-                        const float *rows, const double *unit, double other, int power,
-                        int64_t columns, int64_t dim, int64_t n_rows)
+/* Coefficients of a tile [R K] for one gradient, and whether the known errors matter. */
+typedef struct coefficients {
+    const float *a, *c, *known;
+    const double *unit; /* [K] of a and known; c has its square */
+    bool know;
+} coefficients;
+
+/* sum [K dim] += coefficients^T rows, column j times (factor / unit[j])^power. */
+static void add_product(at_fast_key_work *w, double *sum, const float *x, const float *rows,
+                        const double *unit, double factor, int power, const int64_t size[3])
 {
-    for (int64_t j = 0; j < columns; j++) {
-        double factor = other / unit[j];
-        w->factor[j] = power == 2 ? factor * factor : factor;
+    for (int64_t j = 0; j < size[0]; j++) {
+        double f = factor / unit[j];
+        w->factor[j] = power == 2 ? f * f : f;
     }
-    at_fast_set_tn_float(w->product, coefficients, rows, columns, dim, n_rows);
-    at_fast_add_rows(sum, w->product, w->factor, columns, dim);
+    at_fast_set_tn_float(w->product, x, rows, size[0], size[1], size[2]);
+    at_fast_add_rows(sum, w->product, w->factor, size[0], size[1]);
+}
+
+/* Adds a tile to the error scale of head `h` of the unit's K or V. */
+static void add_scale(at_fast_key_work *w, at_fast_gradient *g, int64_t h, const at_fast_side *side,
+                      const coefficients *x, int64_t keys, int64_t rows)
+{
+    const int64_t size[3] = {keys, g->dim, rows};
+    int64_t e = h * keys * g->dim;
+    double factor = fabs(g->weight) / (AT_FAST_UNITS * side->unit);
+    add_product(w, g->a + e, x->a, side->absolute, x->unit, factor, 1, size);
+    add_product(w, g->c + e, x->c, side->square, x->unit, factor, 2, size);
+    if (x->know) {
+        add_product(w, g->known + e, x->known, side->plain, x->unit, factor, 1, size);
+    }
 }
 
 static void tile_scale(at_fast_key_work *w, const at_fast_key_block *at, const at_row *rows,
@@ -111,24 +130,23 @@ static void tile_scale(at_fast_key_work *w, const at_fast_key_block *at, const a
         at_fast_pairs x = pairs_of(w, at, &rows[r], r, squares_factor, dp_factor);
         at_fast_columns columns = columns_from(w, w->columns[r].first);
         int64_t e = r * at->n + w->columns[r].first;
-        const at_fast_column_terms out = {w->a_p + e, w->c_p + e, w->a_ds + e, w->c_ds + e};
+        const at_fast_column_terms out = {w->a_p + e,  w->c_p + e, w->a_ds + e,
+                                          w->c_ds + e, w->k_p + e, w->k_ds + e};
         clear_outside(w->a_p, sizeof *w->a_p, w, at, r);
         clear_outside(w->c_p, sizeof *w->c_p, w, at, r);
         clear_outside(w->a_ds, sizeof *w->a_ds, w, at, r);
         clear_outside(w->c_ds, sizeof *w->c_ds, w, at, r);
+        clear_outside(w->k_p, sizeof *w->k_p, w, at, r);
+        clear_outside(w->k_ds, sizeof *w->k_ds, w, at, r);
         at_fast_key_terms(&x, &columns, &out);
     }
-    int64_t dk = h_k * at->n * w->dk.dim, dv = h_v * at->n * w->dv.dim, n = at->n;
-    double other_v = 1 / (AT_FAST_UNITS * w->dout.unit);
-    double other_k = fabs(scale) / (AT_FAST_UNITS * w->q.unit);
-    add_product(w, w->dv.a + dv, w->a_p, w->dout.absolute, w->p_unit, other_v, 1, n, w->dv.dim,
-                n_rows);
-    add_product(w, w->dv.c + dv, w->c_p, w->dout.square, w->p_unit, other_v, 2, n, w->dv.dim,
-                n_rows);
-    add_product(w, w->dk.a + dk, w->a_ds, w->q.absolute, w->ds_unit, other_k, 1, n, w->dk.dim,
-                n_rows);
-    add_product(w, w->dk.c + dk, w->c_ds, w->q.square, w->ds_unit, other_k, 2, n, w->dk.dim,
-                n_rows);
+    const at_noise *m = &at->f->m;
+    bool low_p = m->p.u > AT_NOISE_E, low_d = m->o.u > AT_NOISE_E && !m->d_from_p;
+    const coefficients dv = {w->a_p, w->c_p, w->k_p, w->p_unit, low_p};
+    const coefficients dk = {w->a_ds, w->c_ds, w->k_ds, w->ds_unit,
+                             low_d || (low_p && m->p_times > 1)};
+    add_scale(w, &w->dv, h_v, &w->dout, &dv, at->n, n_rows);
+    add_scale(w, &w->dk, h_k, &w->q, &dk, at->n, n_rows);
 }
 
 void at_fast_run_tile(at_fast_key_work *w, const at_fast_key_block *at, int64_t h, int64_t first,

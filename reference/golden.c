@@ -22,7 +22,6 @@ typedef struct golden {
     double *q, *dout, *o;            /* [dim] of the row at hand */
     double *k, *v;                   /* [len_kv dim] of the head at hand */
     pair *pairs;                     /* [len_kv] */
-    at_noise_flat *flat;             /* [heads_q] flattest of the sequence's rows */
     double *seen;                    /* [len_kv] rows of the sequence that see the key */
     at_noise_sum *sum;               /* [dim] of O, then of dQ */
     double *mass;                    /* [dim] of sum p slope K */
@@ -44,7 +43,6 @@ static at_status open_buffers(golden *g, at_arena *arena, at_error *err)
     AT_TRY(at_gold_take(&g->k, arena, n_k, one, err));
     AT_TRY(at_gold_take(&g->v, arena, n_v, one, err));
     AT_TRY(at_gold_take(&g->seen, arena, c->len_kv, one, err));
-    AT_TRY(at_gold_take(&g->flat, arena, c->heads_q, sizeof *g->flat, err));
     AT_TRY(at_gold_take(&g->sum, arena, dim, sum, err));
     AT_TRY(at_gold_take(&g->dk, arena, c->heads_kv * n_k, sum, err));
     AT_TRY(at_gold_take(&g->dv, arena, c->heads_v * n_v, sum, err));
@@ -52,13 +50,13 @@ static at_status open_buffers(golden *g, at_arena *arena, at_error *err)
     return at_gold_take(&g->dv_head, arena, n_v, sum, err);
 }
 
-static void put(at_gold_tensor *t, int64_t row, int64_t d, const at_noise_sum *sum, double u,
-                double half)
+static void put(at_gold_tensor *t, int64_t row, int64_t d, const at_noise_sum *sum,
+                const at_noise_type *type)
 {
     int64_t e = row * t->dim + d;
     t->ref[e] = sum->ref;
     if (t->bound != NULL) {
-        at_noise_finish(sum, u, half, &t->bound[e], &t->sigma[e]);
+        at_noise_finish(sum, type, &t->bound[e], &t->sigma[e]);
     }
 }
 
@@ -138,7 +136,7 @@ static void output_row(golden *g, int64_t index, int64_t first, int64_t last, co
         }
         sum.c += at_noise_total_var(&g->m, row->keys, sum.ref, 0) +
                  (row->sum_var + row->flat_var) * sum.ref * sum.ref;
-        put(&g->gold->t[AT_O], index, d, &sum, g->m.u_o, g->m.half_o);
+        put(&g->gold->t[AT_O], index, d, &sum, &g->m.o);
     }
 }
 
@@ -149,6 +147,7 @@ static void dp_row(golden *g, int64_t first, int64_t last, at_row *row)
     at_noise_d sums = {0};
     for (int64_t d = 0; d < dim; d++) {
         row->d += g->dout[d] * g->o[d];
+        row->d_round += g->dout[d] * (at_noise_round(&g->m.o, g->o[d]) - g->o[d]);
         at_noise_add_output(&g->m, &sums, g->dout[d], g->o[d], row->keys);
     }
     for (int64_t j = first; j <= last; j++) {
@@ -166,6 +165,7 @@ static void dp_row(golden *g, int64_t first, int64_t last, at_row *row)
         sums.stored += at_noise_square(x->p * g->m.u_s * x->dp);
         sums.own += at_noise_square(x->p * own);
     }
+    row->d_round = g->m.d_from_p ? 0 : row->d_round;
     row->d_var = at_noise_d_var(&g->m, row, &sums);
 }
 
@@ -198,7 +198,7 @@ static void dq_row(golden *g, int64_t index, int64_t first, int64_t last, const 
         at_noise_sum *sum = &g->sum[d];
         sum->c += row->d_var * g->mass[d] * g->mass[d] + row->common_var * sum->ref * sum->ref +
                   at_noise_total_var(&g->m, row->keys, sum->ref, scale);
-        put(&g->gold->t[AT_DQ], index, d, sum, g->m.u_in, g->m.half_in);
+        put(&g->gold->t[AT_DQ], index, d, sum, &g->m.in);
     }
 }
 
@@ -211,20 +211,24 @@ static void dkv_row(golden *g, int64_t first, int64_t last, const at_row *row)
     for (int64_t j = first; j <= last; j++) {
         const pair *x = &g->pairs[j];
         at_noise_p n = at_noise_of_p(&g->m, x->p, x->x, group_v * g->seen[j]);
+        double p_error = at_noise_p_error(&g->m, x->p);
         for (int64_t d = 0; d < c->dim_v; d++) {
             at_noise_sum *sum = &g->dv_head[j * c->dim_v + d];
             double y = g->dout[d];
             sum->ref += x->p * y;
+            sum->known += p_error * y;
             sum->a += n.a * fabs(y);
             sum->c += (n.c + n.w + x->p * x->p * row->lse_var) * y * y;
         }
         double slope = at_noise_slope(&g->m, x->s), n_k = group_k * g->seen[j];
         at_noise_ds s = ds_of(g, x, row, n_k);
-        double common = at_noise_of_row(row, x->p, slope, s.ds, n_k);
+        double ds_error = at_noise_ds_error(&g->m, row, x->p, p_error, slope, x->dp);
+        double common = at_noise_of_row(row, x->p, slope, s.ds);
         for (int64_t d = 0; d < c->dim_qk; d++) {
             at_noise_sum *sum = &g->dk_head[j * c->dim_qk + d];
             double y = g->p->scale * g->q[d];
             sum->ref += s.ds * y;
+            sum->known += ds_error * y;
             sum->a += s.a * fabs(y);
             sum->c += (s.c + common) * y * y;
         }
@@ -260,7 +264,6 @@ static void run_row(golden *g, int64_t b, int64_t h, int64_t i, int64_t index)
         lse_row(g, index, linear, &row);
     }
     output_row(g, index, first, last, &row);
-    at_noise_flattest(&g->flat[h], &row);
     if (c->pass == AT_PASS_TRAIN) {
         at_tensor_load_row(&g->p->t[AT_DO], b, h, i, g->dout);
         dp_row(g, first, last, &row);
@@ -273,27 +276,16 @@ static void run_row(golden *g, int64_t b, int64_t h, int64_t i, int64_t index)
  */
 static void add_head(const golden *g, at_noise_sum *group, at_noise_sum *head, int64_t n)
 {
-    double u = g->m.head_rounded ? g->m.u_in : 0, half = g->m.head_rounded ? g->m.half_in : 0;
+    double u = g->m.head_rounded ? g->m.in.u : 0, half = g->m.head_rounded ? g->m.in.half : 0;
     for (int64_t e = 0; e < n; e++) {
         double rounding = fmax(u * fabs(head[e].ref), half);
         group[e].ref += head[e].ref;
         group[e].squares += head[e].ref * head[e].ref;
+        group[e].known += head[e].known;
         group[e].a += head[e].a + rounding;
         group[e].c += head[e].c + AT_NOISE_TERM * rounding * rounding;
     }
     memset(head, 0, (size_t)n * sizeof head[0]);
-}
-
-/* Flattest of the rows whose query heads head h of `heads` serves. */
-static at_noise_flat head_flat(const golden *g, int64_t heads, int64_t h)
-{
-    at_noise_flat out = {0, 0};
-    int64_t group = g->p->c.heads_q / heads;
-    for (int64_t q = h * group; q < (h + 1) * group; q++) {
-        out.p = fmax(out.p, g->flat[q].p);
-        out.var = fmax(out.var, g->flat[q].var);
-    }
-    return out;
 }
 
 static void put_columns(golden *g, at_tensor_id id, int64_t b, at_noise_sum *sums, double unit)
@@ -303,16 +295,12 @@ static void put_columns(golden *g, at_tensor_id id, int64_t b, at_noise_sum *sum
     double group = (double)(g->p->c.heads_q / heads);
     int64_t first = at_gold_first(g->p, id, b, 0);
     for (int64_t h = 0; h < heads; h++) {
-        at_noise_flat flat = head_flat(g, heads, h);
-        double times = id == AT_DK ? g->m.p_times - 1 : 1;
         for (int64_t j = 0; j < len; j++) {
             for (int64_t d = 0; d < dim; d++) {
                 at_noise_sum *sum = &sums[(h * len + j) * dim + d];
-                sum->flat = times * flat.p;
-                sum->c += times * flat.var * sum->ref * sum->ref +
-                          at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit) +
+                sum->c += at_noise_total_var(&g->m, group * g->seen[j], sum->ref, unit) +
                           at_noise_heads_var(group * g->seen[j], sum->squares, sum->ref, group);
-                put(t, first + h * len + j, d, sum, g->m.u_in, g->m.half_in);
+                put(t, first + h * len + j, d, sum, &g->m.in);
             }
         }
     }
@@ -337,7 +325,6 @@ static void run_sequence(golden *g, int64_t b)
     int64_t len_q = p->len_q[b], len = p->len_kv[b];
     bool train = c->pass == AT_PASS_TRAIN;
     count_seen(g, b);
-    memset(g->flat, 0, (size_t)c->heads_q * sizeof g->flat[0]);
     memset(g->dk, 0, (size_t)(c->heads_kv * len * c->dim_qk) * sizeof g->dk[0]);
     memset(g->dv, 0, (size_t)(c->heads_v * len * c->dim_v) * sizeof g->dv[0]);
     for (int64_t h = 0; h < c->heads_q; h++) {

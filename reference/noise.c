@@ -3,20 +3,28 @@
 #endif
 #include "reference/noise.h"
 
+static at_noise_type type_of(at_dtype dtype)
+{
+    double u = at_dtype_roundoff(dtype), step = at_dtype_tiny(dtype);
+    return (at_noise_type){
+        .u = u,
+        .half = step / 2,
+        .split = u * 0x1p53 + 1, /* bits = -log2(u) */
+        .magic = step * 0x1.8p52,
+        .least = step / (2 * u),
+    };
+}
+
 void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric)
 {
-    at_dtype in = (at_dtype)p->c.dtype, o = (at_dtype)p->c.odt;
-    at_dtype product = numeric->p == AT_P_STORED ? in : AT_F32;
+    at_dtype in = (at_dtype)p->c.dtype;
     double n = (double)p->c.dim_qk, n_v = (double)p->c.dim_v;
     *out = (at_noise){
-        .u_in = at_dtype_roundoff(in),
-        .u_o = at_dtype_roundoff(o),
-        .u_lse = at_dtype_roundoff(AT_F32),
-        .u_p = at_dtype_roundoff(product),
-        .sub = at_dtype_tiny(product) / 2,
+        .in = type_of(in),
+        .o = type_of((at_dtype)p->c.odt),
+        .lse = type_of(AT_F32),
+        .p = type_of(numeric->p == AT_P_STORED ? in : AT_F32),
         .u_s = numeric->scores_stored ? at_dtype_roundoff(in) : 0,
-        .half_in = at_dtype_tiny(in) / 2,
-        .half_o = at_dtype_tiny(o) / 2,
         .p_times = numeric->scores_stored ? 2 : 1,
         .chain = in == AT_F32,
         .d_from_p = numeric->d_from_p,
@@ -60,5 +68,5 @@ void at_noise_lse(const at_noise *m, const at_row *row, double linear, double *b
     double size = 1 + fabs(row->lse), units = AT_NOISE_LOOSE * AT_NOISE_E * size;
     *bound = AT_NOISE_SAFETY * (units + (few < many ? few : many));
     *sigma =
-        sqrt(AT_NOISE_UNIFORM * at_noise_square(m->u_lse * size) + row->lse_var + row->shift_var);
+        sqrt(AT_NOISE_UNIFORM * at_noise_square(m->lse.u * size) + row->lse_var + row->shift_var);
 }

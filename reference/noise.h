@@ -8,48 +8,59 @@
 #include "harness/clones.h"
 #include "reference/reference.h"
 
-/* Every constant of the model. x stands for the value that is rounded, "units" for u |x|. */
-#define AT_NOISE_E 0x1p-24 /* unit roundoff of f32: every kernel accumulates in f32 */
-#define AT_NOISE_LOOSE                                                                             \
-    4.0 /* units of e that a score, D or LSE may be off in kernels of 8- and 16-bit                \
-           inputs: tensor cores truncate inside a dot product, exp2 is used with                   \
-           a rounded log2(e), and LSE passes through memory */
-#define AT_NOISE_UNIFORM                                                                           \
-    (1.0 / 3) /* variance of a rounding, in units squared, at worst (mantissa 1) */
-#define AT_NOISE_TERM                                                                              \
-    0.3 /* the same for one of few P or dS values: near the worst, since                           \
-           a row of few keys does not average over mantissas */
-#define AT_NOISE_ELEMENT (1.0 / 6)     /* the same averaged over mantissas (0.54 / 3, rounded) */
-#define AT_NOISE_EXP 3.0               /* roundings of an f32 exp: reduction, polynomial, scaling */
-#define AT_NOISE_CHAIN_TOTAL (1.0 / 9) /* n f32 additions to a total T: sum of (k T / n)^2 / 3 */
-#define AT_NOISE_CHAIN_SQUARES                                                                     \
-    (1.0 / 6) /* ... of signed terms: partial sums k Q / n, n Q / 2 / 3 */
-#define AT_NOISE_FEW                                                                               \
-    6.0 /* sigmas beside the sum A of the largest possible rounding of each term                   \
-         */
-#define AT_NOISE_MANY                                                                              \
-    7.5 /* sigmas when the roundings of P and dS are random too: without this arm a                \
-           lost tile passes among 16k keys */
-#define AT_NOISE_FINAL                                                                             \
-    1.01                     /* units of the last rounding: it acts on a value that is off already \
-                              */
-#define AT_NOISE_SAFETY 1.05 /* on everything: products of two errors are left out of the model */
-#define AT_NOISE_STEPS                                                                             \
-    4.0 /* units of u that scores must spread for the roundings of their P, of                     \
-           stored scores and of O in rows alike to be independent */
-#define AT_NOISE_LARGEST 8.0 /* score noise beyond which P is anything: keeps squares in range */
-#define AT_NOISE_STEP32                                                                            \
-    0x1p-150 /* half of f32's subnormal step: what a vanishing product loses                       \
-              */
+/* Every constant of the model, with its reason. x is a value that is rounded; a unit is u |x|. */
+
+/* Unit roundoff of f32, in which every kernel accumulates. */
+#define AT_NOISE_E 0x1p-24
+/* Units of e that a score, D or LSE may be off in kernels of 8- and 16-bit inputs: tensor cores
+ * truncate inside a dot product, exp2 works with a rounded log2(e), LSE passes through memory. */
+#define AT_NOISE_LOOSE 4.0
+/* Variance of one rounding in units squared, at worst: uniform, mantissa 1. */
+#define AT_NOISE_UNIFORM (1.0 / 3)
+/* The same for roundings of P and dS: near the worst, since a row of few keys does not average over
+ * mantissas. */
+#define AT_NOISE_TERM 0.3
+/* The same averaged over mantissas: 0.54 / 3, rounded down as products round less than sums. */
+#define AT_NOISE_ELEMENT (1.0 / 6)
+/* Roundings of an f32 exp: reduction, polynomial, scaling. */
+#define AT_NOISE_EXP 3.0
+/* n f32 additions in a chain to a total T: sum over k of (k T / n)^2 / 3 = n T^2 / 9. */
+#define AT_NOISE_CHAIN_TOTAL (1.0 / 9)
+/* The same for terms of both signs with a sum of squares Q: sum over k of (k Q / n) / 3 = n Q / 6.
+ */
+#define AT_NOISE_CHAIN_SQUARES (1.0 / 6)
+/* Sigmas beside the sum A of the largest possible rounding of each term. */
+#define AT_NOISE_FEW 6.0
+/* Sigmas where the roundings of P and dS are random too: without this limit a lost tile passes
+ * among 16k keys. */
+#define AT_NOISE_MANY 7.5
+/* Units of the last rounding: it acts on a value that is off already. */
+#define AT_NOISE_FINAL 1.01
+/* On everything: products of two errors are left out of the model. */
+#define AT_NOISE_SAFETY 1.05
+/* Units that scores must spread for the roundings of their P, or of stored scores, to be random. */
+#define AT_NOISE_STEPS 4.0
+/* Sigmas up to which an error that the roundings of P and O add up to is chance, not agreement. */
+#define AT_NOISE_CHANCE 3.0
+/* Score noise beyond which P is anything: keeps squares in range. */
+#define AT_NOISE_LARGEST 8.0
+/* Half of f32's subnormal step: what a product that vanishes loses. */
+#define AT_NOISE_STEP32 0x1p-150
+
+/* A storage type as a rounding of doubles: unit roundoff, half of the subnormal step, and what
+ * at_noise_round needs. */
+typedef struct at_noise_type {
+    double u, half;
+    double split, magic, least; /* 2^(53 - bits) + 1; 1.5 2^52 steps; smallest normal number */
+} at_noise_type;
 
 /* What the model needs to know of a case and a numeric class, worked out once. */
 typedef struct at_noise {
-    double u_in, u_o, u_lse; /* unit roundoff of q k v dq dk dv, of o, of lse */
-    double u_p, sub;         /* of P and dS at the matrix multiply; half of their subnormal step */
-    double u_s;              /* of stored S and dP; 0 when they stay in f32 */
-    double half_in, half_o;  /* half of the subnormal step of the outputs */
-    double p_times;          /* roundings of P: 2 when it is stored before use */
-    bool chain;              /* f32 inputs: chains of additions in place of the loose terms */
+    at_noise_type in, o, lse; /* of q k v dq dk dv, of o, of lse */
+    at_noise_type p;          /* of P and dS at the matrix multiply */
+    double u_s;               /* unit roundoff of stored S and dP; 0 when they stay in f32 */
+    double p_times;           /* roundings of P: 2 when it is stored before use */
+    bool chain;               /* f32 inputs: chains of additions in place of the loose terms */
     bool d_from_p, head_rounded;
     double scale, cap, inv_cap; /* cap and inv_cap 0: off */
     double capped;              /* 1 when capped, else 0 */
@@ -69,16 +80,16 @@ typedef struct at_row {
     double lse_var;           /* the same with the score noise in it: variance of LSE unrounded */
     double flat_p;            /* how far the roundings of P agree in the row, 0..1 */
     double flat_var;          /* relative variance of P that they have in common */
-    double flat_o;            /* how far the roundings of O agree with those of other rows, 0..1 */
+    double d_round;           /* what D gains by rounding O; 0 where D is made from P */
     double shift_var;         /* variance of LSE by a rounding that stored scores share */
     double common_var;        /* relative variance of the backward's P that is common to the row */
 } at_row;
 
 /* Sums that one score row or key column collects for an output element: value, sum of the largest
  * roundings, variance; in a group of heads also the squares of their values. flat: how far the
- * roundings of P agree, 0..1. */
+ * roundings of P agree, 0..1; known: what they add up to, as far as the reference can tell. */
 typedef struct at_noise_sum {
-    double ref, a, c, squares, flat;
+    double ref, a, c, squares, flat, known;
 } at_noise_sum;
 
 void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric);
@@ -86,6 +97,14 @@ void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *n
 AT_INLINE double at_noise_square(double x)
 {
     return x * x;
+}
+
+/* x rounded to the type, to nearest. Source: Dekker, "A floating-point technique for extending the
+ * available precision", 1971, for normal numbers. */
+AT_INLINE double at_noise_round(const at_noise_type *t, double x)
+{
+    double product = t->split * x, near = product - (product - x), small = x + t->magic - t->magic;
+    return fabs(x) < t->least ? small : near;
 }
 
 /* Score after the cap. */
@@ -139,8 +158,8 @@ AT_INLINE double at_noise_dp(const at_noise *m, double dp, double squares, doubl
 /* Largest rounding of a value x of P or dS at the matrix multiply. */
 AT_INLINE double at_noise_rho(const at_noise *m, double x)
 {
-    double rounding = m->u_p * fabs(x);
-    return rounding > m->sub ? rounding : m->sub;
+    double rounding = m->p.u * fabs(x);
+    return rounding > m->p.half ? rounding : m->p.half;
 }
 
 /* Coefficients of one probability p in a sum of p y: a of |y|, c of y^2 (roundings; n additions in
@@ -183,13 +202,23 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, doubl
     return out;
 }
 
-/* What the row's LSE and D add to c in dK, where rows are independent (but the more `flat`
- * attention is, the more their O are rounded alike: n equal errors have n times the variance); in
- * dQ they are common to the row and come at its end. */
-AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds, double n)
+/* What the row's LSE and D add to c in dK, where rows are independent; in dQ they are common to the
+ * row and come at its end. */
+AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds)
 {
-    double alike = 1 + row->flat_o * (n - 1);
-    return p * p * slope * slope * row->d_var * alike + ds * ds * row->lse_var;
+    return p * p * slope * slope * row->d_var + ds * ds * row->lse_var;
+}
+
+/* The rounding of p itself, and what it and that of O add to dS: p stands in dS as stored, and
+ * -slope p D. */
+AT_INLINE double at_noise_p_error(const at_noise *m, double p)
+{
+    return at_noise_round(&m->p, p) - p;
+}
+AT_INLINE double at_noise_ds_error(const at_noise *m, const at_row *row, double p, double p_error,
+                                   double slope, double dp)
+{
+    return slope * ((m->p_times - 1) * p_error * (dp - row->d) - p * row->d_round);
 }
 
 /* Sums over the keys of a row: p x0 and (p x0)^2 with x0 from at_noise_score; p^2; p t and p t^2
@@ -217,21 +246,10 @@ AT_INLINE void at_noise_row(const at_noise *m, at_row *row, const at_noise_p_sum
     double u = at_noise_rho(m, 1 / n) * n, s = fabs(sums->t + row->max);
     row->flat_p = at_noise_together(spread, u) * others;
     row->flat_var = AT_NOISE_TERM * m->p_times * u * u * row->flat_p;
-    row->flat_o = at_noise_together(spread, u > m->u_o ? u : m->u_o);
     double stored = m->u_s > 0 ? at_noise_together(spread, m->u_s * s + AT_NOISE_E) : 0;
     row->shift_var = AT_NOISE_TERM * stored * sums->linear * sums->linear * others;
     row->common_var = e2 * (1 + row->lse * row->lse) + row->lse_var;
     row->common_var += (m->p_times - 1) * row->flat_var;
-}
-
-/* The flattest of several rows. */
-typedef struct at_noise_flat {
-    double p, var;
-} at_noise_flat;
-AT_INLINE void at_noise_flattest(at_noise_flat *most, const at_row *row)
-{
-    most->p = row->flat_p > most->p ? row->flat_p : most->p;
-    most->var = row->flat_var > most->var ? row->flat_var : most->var;
 }
 
 /* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; output = sum_c (dO times the
@@ -247,8 +265,8 @@ double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *su
 AT_INLINE void at_noise_add_output(const at_noise *m, at_noise_d *sums, double dout, double o,
                                    double keys)
 {
-    double rounding = m->u_o * fabs(o);
-    rounding = rounding > m->half_o ? rounding : m->half_o;
+    double rounding = m->o.u * fabs(o);
+    rounding = rounding > m->o.half ? rounding : m->o.half;
     sums->do_o2 += dout * o * (dout * o);
     sums->output += dout * dout * (rounding * rounding + keys * at_noise_square(AT_NOISE_STEP32));
 }
@@ -275,16 +293,19 @@ AT_INLINE double at_noise_heads_var(double n, double squares, double ref, double
     return AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * (spread > 0 ? spread : 0);
 }
 
-/* Bound and sigma of an output element of roundoff u and half subnormal step `half`. Roundings of P
- * that agree have no limit but their sum a. */
-AT_INLINE void at_noise_finish(const at_noise_sum *sum, double u, double half, double *bound,
+/* Bound and sigma of an output element of the type. Roundings of P that agree along a row have no
+ * limit but their sum a; those that agree along a key column (flat attention, rows alike) are known
+ * to the reference, and count where they are more than chance. */
+AT_INLINE void at_noise_finish(const at_noise_sum *sum, const at_noise_type *type, double *bound,
                                double *sigma)
 {
-    double r = fabs(sum->ref), dev = sqrt(sum->c);
+    double more = at_noise_square(sum->known) - at_noise_square(AT_NOISE_CHANCE) * sum->c;
+    double c = sum->c + (more > 0 ? more : 0), u = type->u, half = type->half;
+    double r = fabs(sum->ref), dev = sqrt(c);
     double few = sum->a + AT_NOISE_FEW * dev, many = AT_NOISE_MANY * dev;
     double noise = few < many ? few : many + sum->flat * (few - many);
     *bound = AT_NOISE_SAFETY * (AT_NOISE_FINAL * u * r + noise + half);
-    *sigma = sqrt(AT_NOISE_UNIFORM * (u * u * r * r + half * half) + sum->c);
+    *sigma = sqrt(AT_NOISE_UNIFORM * (u * u * r * r + half * half) + c);
 }
 
 #endif
