@@ -176,8 +176,52 @@ static void te_2_20(void)
     compare_with_golden("te-2.20");
 }
 
+/* What the sampler asks are cases in canonical text and environments that the rule set takes. */
+static void check_questions(const char *version)
+{
+    char command[1200], name[32];
+    static char text[LINE];
+    comparison c = {.name = name};
+    (void)snprintf(name, sizeof name, "te-%s", version);
+    (void)snprintf(command, sizeof command,
+                   "python3 '%s/kernels/python/te_selector/inputs.py' %s 500", AT_TEST_SOURCE,
+                   version);
+    FILE *f = popen(command, "r");
+    CHECK(f != NULL);
+    while (f != NULL && fgets(text, sizeof text, f) != NULL) {
+        at_error err = {""};
+        at_json *line = NULL;
+        at_case kase;
+        char printed[AT_CASE_TEXT_MAX], env[LINE] = "";
+        CHECK_OK(at_json_parse(&line, name, text, strlen(text), &err), &err);
+        const at_json *object = at_json_get(line, "env");
+        for (const at_json *m = at_json_first(object); m != NULL; m = at_json_next(m)) {
+            size_t used = strlen(env);
+            (void)snprintf(env + used, sizeof env - used, "%s%s=%s", used > 0 ? "," : "",
+                           at_json_key(m), at_json_text(m));
+        }
+        CHECK_OK(at_case_parse(&kase, at_json_text(at_json_get(line, "case")), &err), &err);
+        (void)at_case_print(&kase, printed);
+        CHECK_TEXT(printed, at_json_text(at_json_get(line, "case")));
+        CHECK(open_for(&c, env));
+        at_json_close(line);
+        c.lines++;
+    }
+    CHECK_INT(f != NULL ? pclose(f) : 1, 0);
+    at_selector_close(c.selector);
+    CHECK_INT(c.lines, 500);
+}
+
+static void sampler(void)
+{
+    check_questions("2.10");
+    check_questions("2.20");
+}
+
 const at_test at_tests[] = {
-    {"unit", "te_2_10", te_2_10}, {"unit", "te_2_12", te_2_12}, {"unit", "te_2_14", te_2_14},
-    {"unit", "te_2_16", te_2_16}, {"unit", "te_2_17", te_2_17}, {"unit", "te_2_18", te_2_18},
-    {"unit", "te_2_19", te_2_19}, {"unit", "te_2_20", te_2_20}, {0},
+    {"unit", "te_2_10", te_2_10}, {"unit", "te_2_12", te_2_12},
+    {"unit", "te_2_14", te_2_14}, {"unit", "te_2_16", te_2_16},
+    {"unit", "te_2_17", te_2_17}, {"unit", "te_2_18", te_2_18},
+    {"unit", "te_2_19", te_2_19}, {"unit", "te_2_20", te_2_20},
+    {"unit", "sampler", sampler}, {0},
 };

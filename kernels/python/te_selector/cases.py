@@ -5,11 +5,11 @@ AttentionParams as plain values and `switches` the process environment; `unsayab
 """
 
 # keys of a case that selection reads, with their defaults; a name in <> is another key's value
-CASE = {"b": 1, "hq": 1, "hkv": "<hq>", "sq": 64, "skv": "<sq>", "dqk": 64, "dv": "<dqk>", "hv": "<hkv>",
-        "dtype": "bf16", "odt": "<dtype>", "layout": "bshd", "pack": "none", "mask": "none", "align": "tl", "wl": -1,
-        "wr": -1, "amask": "none", "lens": "none", "lenq": "none", "gap": 0, "bias": "none", "softcap": 0.0,
-        "sink": "none", "dropout": 0.0, "page": 0, "splits": 0, "det": 0, "grads": "qkv", "pass": "train",
-        "exec": "once", "arch": "any"}
+CASE = {"b": 1, "hq": 1, "hkv": "<hq>", "sq": 64, "skv": "<sq>", "dqk": 64, "dv": "<dqk>", "hv": "<hkv>", "dtype":
+        "bf16", "odt": "<dtype>", "layout": "bshd", "pack": "none", "mask": "none", "align": "tl", "wl": -1, "wr": -1,
+        "amask": "none", "lens": "none", "lenq": "none", "lenkv": "none", "gap": 0, "bias": "none", "softcap": 0.0,
+        "sink": "none", "dropout": 0.0, "page": 0, "splits": 0, "det": 0, "grads": "qkv", "pass": "train", "exec":
+        "once", "arch": "any"}
 
 # environment keys: what they accept first is the default
 ENV = {"fa2": None, "fa3": None, "fa4": None, "cudnn": None,

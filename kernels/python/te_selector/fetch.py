@@ -14,7 +14,7 @@ import zipfile
 # rule set -> the release that it copies
 RELEASES = {"2.10": "2.10.0", "2.12": "2.12.0", "2.14": "2.14.1", "2.16": "2.16.1", "2.17": "2.17.1",
             "2.18": "2.18.0", "2.19": "2.19.0", "2.20": "2.20.2"}
-FA4 = ("4.0.0b11", "4.0.0b27", "4.0.0b36")
+FA4 = ("4.0.0b11", "4.0.0b15", "4.0.0b16", "4.0.0b27", "4.0.0b36")
 KEEP = ("transformer_engine/__init__.py", "transformer_engine/common/", "transformer_engine/pytorch/",
         "transformer_engine/debug/", "transformer_engine/plugin/", "transformer_engine/wheel_lib/",
         "flash_attn/cute/")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The real selector of one Transformer Engine release: host.py CACHE VERSION [--fused-half PROGRAM]
+"""The real selector of one Transformer Engine release: host.py CACHE VERSION|installed [--fused-half PROGRAM]
 
 Reads one JSON object a line, {"case": text, "env": {key: value}}, and answers one a line: what the release's own
 get_attention_backend decides when DotProductAttention asks it for that case, for any pretended arch, cuDNN and
@@ -95,10 +95,10 @@ class Host:
     """One release; a process can hold one."""
 
     def __init__(self, cache, version, fused_half=None):
-        self.version = tuple(int(part) for part in version.split("."))
         self.cache = pathlib.Path(cache)
         self.now = {"cc": (9, 0), "cudnn": 91900, "answer": None}
-        root = self.cache / "te" / version
+        root, release = self.find(version)
+        self.version = tuple(int(part) for part in release.split(".")[:2])
         self.half = fused_half and FusedHalf(fused_half, self.cache, root, 18 if self.version < (2, 12) else 19)
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
         for name in [name for name in os.environ if name.startswith("NVTE_")]:
@@ -106,9 +106,21 @@ class Host:
         warnings.simplefilter("ignore")
         self.pretend_device()
         import stand_in
-        self.extension = stand_in.load(root, fetch.RELEASES[version])
+        self.extension = stand_in.load(root, release)
         self.import_selector()
         self.listen()
+
+    def find(self, version):
+        """(folder that holds transformer_engine, full version) of a release in the cache, or of the installed one."""
+        if version != "installed":
+            return self.cache / "te" / version, fetch.RELEASES[version]
+        for name in ("transformer-engine", "transformer-engine-cu13", "transformer-engine-cu12"):
+            try:
+                package = importlib.metadata.distribution(name)
+            except importlib.metadata.PackageNotFoundError:
+                continue
+            return pathlib.Path(package.locate_file("")), package.version
+        raise SystemExit("host.py: no Transformer Engine is installed for this Python")
 
     def pretend_device(self):
         import torch
@@ -143,7 +155,7 @@ class Host:
 
     def listen(self):
         """Takes the place of the selector's log: collects its reasons, and its flags where it sums them up."""
-        self.reasons, self.flags = [], None
+        self.reasons, self.flags, self.asked = [], None, False
         logging.getLogger(self.utils.__name__).setLevel(logging.CRITICAL)
         logger = logging.getLogger("DotProductAttention")
         logger.addHandler(logging.NullHandler())
@@ -158,6 +170,7 @@ class Host:
 
     def fused_backend(self, *args):
         """Stands for the extension's function of this name: the C++ function, or te.fused_answer from 2.20 on."""
+        self.asked = True
         numbers = self.extension.NVTE_Fused_Attn_Backend
         if self.version >= (2, 20):
             answer = self.now["answer"]
@@ -209,8 +222,14 @@ class Host:
 
     @functools.lru_cache(None)
     def fa4_check(self, version):
-        """FA4's own _validate_head_dims, out of its wheel."""
-        source = (self.cache / "fa4" / version / "flash_attn/cute/interface.py").read_text()
+        """FA4's own _validate_head_dims, out of its wheel in the cache or of the installed package."""
+        path = self.cache / "fa4" / version / "flash_attn/cute/interface.py"
+        if not path.exists():
+            package = importlib.metadata.distribution("flash-attn-4")
+            if package.version != version:
+                raise SystemExit(f"host.py: flash-attn-4 {version} is neither in the cache nor installed")
+            path = pathlib.Path(package.locate_file("flash_attn/cute/interface.py"))
+        source = path.read_text()
         found = [node for node in ast.parse(source).body
                  if isinstance(node, ast.FunctionDef) and node.name == "_validate_head_dims"]
         names = {"lru_cache": functools.lru_cache, "functools": functools}
@@ -257,7 +276,7 @@ class Host:
         case = cases.parse(text)
         why = cases.unsayable(case, env, self.version)
         self.reasons.clear()
-        self.flags = None
+        self.flags, self.asked = None, False
         if why is None:
             self.pretend(case["arch"] if case["arch"] != "any" else env["arch"], env)
             try:
@@ -284,7 +303,7 @@ class Host:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("cache")
-    parser.add_argument("version", choices=fetch.RELEASES)
+    parser.add_argument("version", choices=[*fetch.RELEASES, "installed"])
     parser.add_argument("--fused-half")
     arguments = parser.parse_args()
     host = Host(arguments.cache, arguments.version, arguments.fused_half)

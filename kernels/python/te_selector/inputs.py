@@ -15,15 +15,16 @@ ARCHES = {"sm80": 4, "sm86": 3, "sm89": 4, "sm90": 10, "sm100": 8, "sm103": 4, "
 FA2 = ("2.8.3 2.8.3 2.8.3 2.8.3 2.8.3 2.8.2 2.8.4 2.8.3.post1 2.7.4.post1 2.7.3 2.7.2 2.6.3 2.6.0 2.5.9 2.5.0 2.4.3 "
        "2.4.1 2.4.0 2.3.6 2.3.0 2.2.5 2.1.1 2.1.0 2.0.9").split()
 FA3 = "2025-02 2025-04 2025-09 2026-01 3.0.0b1 3.0.0".split()
-FA4 = "4.0.0b11 4.0.0b27 4.0.0b36".split()
+FA4 = "4.0.0b11 4.0.0b15 4.0.0b16 4.0.0b27 4.0.0b36".split()
 CUDNN = ("8.9.0 8.9.2 8.9.3 8.9.4 8.9.5 8.9.6 8.9.7 9.0.0 9.1.0 9.1.1 9.2.0 9.2.1 9.3.0 9.4.0 9.5.0 9.5.1 9.6.0 9.7.0 "
          "9.7.1 9.8.0 9.9.0 9.10.0 9.10.1 9.10.2 9.11.0 9.11.1 9.12.0 9.13.0 9.13.1 9.14.0 9.15.0 9.15.1 9.16.0 9.17.1 "
          "9.18.0 9.18.1 9.19.0 9.20.0 9.21.0 9.22.0 9.23.0 9.23.1 9.23.2 9.24.0 9.25.0 9.26.0 9.27.0").split()
 RECENT = CUDNN[CUDNN.index("9.12.0"):]
-PAIRS = [(192, 128), (64, 128), (128, 64), (64, 512), (160, 128), (96, 64), (128, 96), (256, 128), (576, 512), (64, 32),
-         (128, 192), (192, 96), (192, 104), (136, 104), (136, 96), (128, 112), (128, 32), (128, 48), (64, 256),
-         (64, 264), (64, 520), (72, 128), (72, 64), (56, 512), (200, 128), (192, 136), (192, 64), (120, 128), (256, 64),
-         (64, 8), (8, 64), (144, 128), (176, 112), (129, 97), (192, 97), (112, 80), (96, 80), (256, 248), (248, 256)]
+PAIRS = [(192, 128), (512, 512), (64, 128), (128, 64), (64, 512), (160, 128), (96, 64), (128, 96), (256, 128),
+         (576, 512), (64, 32), (128, 192), (192, 96), (192, 104), (136, 104), (136, 96), (128, 112), (128, 32),
+         (128, 48), (64, 256), (64, 264), (64, 520), (72, 128), (72, 64), (56, 512), (200, 128), (192, 136),
+         (192, 64), (120, 128), (256, 64), (64, 8), (8, 64), (144, 128), (176, 112), (129, 97), (192, 97), (112, 80),
+         (96, 80), (256, 248), (248, 256)]
 DIMS = [64, 64, 128, 128, 128, 96, 192, 256, 256, 512, 32, 80, 160, 224, 72, 40, 112, 8, 16]
 LENGTHS = [1, 2, 63, 64, 65, 127, 128, 129, 192, 255, 256, 257, 384, 512, 513, 576, 1000, 1024, 1025, 2000, 2048, 4096,
            8192, 16384, 32768, 65536, 131072]
@@ -31,7 +32,8 @@ HEADS = [(16, 16), (16, 16), (16, 1), (16, 2), (16, 4), (16, 8), (32, 8), (64, 8
          (1, 1), (40, 8), (5, 5), (7, 1), (12, 3), (9, 3)]
 ODD_HEADS = HEADS * 2 + [(6, 4)]
 LENS = "full half random zero_first one".split()
-ORDER = list(cases.CASE) + ["invalid"]
+ORDER = list(cases.CASE)
+ORDER.insert(ORDER.index("hv") + 1, "invalid")
 
 
 class Sampler:
@@ -211,6 +213,18 @@ class Sampler:
     def replay(self, c):
         c["exec"] = "replay"
 
+    def explicit(self, c):
+        """Lengths one by one."""
+        c["b"] = self.choice([1, 2])
+        c["lenq"] = c["lenkv"] = "+".join(["1"] * c["b"])
+        c.pop("lens", None)
+
+    def unsayable(self, c):
+        """What no caller can ask."""
+        if self.often(0.2):
+            key, value = self.choice([("layout", "bhsd"), ("align", 3), ("hv", 1), ("odt", "f32"), ("softcap", 30.0)])
+            c[key] = value
+
     def softcap(self, c):
         c["softcap"] = self.choice([30.0, 50.0])
 
@@ -223,12 +237,40 @@ class Sampler:
             c.pop(key, None)
         c["mask"] = self.choice(["none", "causal"])
 
+    def huge(self, c):
+        """Packed tokens whose offsets need 64 bits, or just not."""
+        c.update(layout="thd", hq=128, b=1, dqk=self.choice([64, 128, 256]), sq=self.choice([65536, 131072, 262144]))
+        c.update(skv=c["sq"], dv=c["dqk"], hkv=self.choice([128, 1]), mask=self.choice(["none", "causal"]))
+        for key in ("wl", "wr", "align", "amask", "sink", "page", "dropout", "bias"):
+            c.pop(key, None)
+
+    def eight(self, c):
+        """What the FP8 kernels are for: plain attention of middling head dims."""
+        for key in ("bias", "splits", "amask", "gap", "wl", "wr", "dropout"):
+            if self.often(0.8):
+                c.pop(key, None)
+        c["dqk"], c["dv"] = self.choice([(128, 128), (128, 128), (64, 64), (96, 96), (192, 128), (128, 64), (256, 256),
+                                         (80, 80), (144, 128), (208, 128), (72, 72)])
+        if c["mask"] == "band" and not ("wl" in c and "wr" in c):
+            c["mask"] = "causal"
+            c.pop("wr", None)
+
+    def sequences(self, c):
+        """Lengths where the case needs them, of one kind."""
+        if "lenq" in c and c["lenq"].count("+") + 1 != c["b"]:
+            del c["lenq"], c["lenkv"]
+        if "lenq" in c:
+            c.pop("lens", None)
+        elif c.get("page") or c.get("layout") == "thd":
+            c.setdefault("lens", self.choice(LENS))
+
     def consistent(self, c, e):
         """The case as text, with what contradicts itself put right."""
         h, g = c.get("hq", 1), c.get("hkv", c.get("hq", 1))
         pack = c.get("pack", "none")
         if pack != "none":
             c["dv"] = c["dqk"]
+            c.pop("hv", None)
         if pack.startswith("qkv"):
             c["hkv"] = g = h
             c["skv"] = c["sq"]
@@ -237,13 +279,10 @@ class Sampler:
             c["pass"] = self.choice(["fwd", "stats"])
             if c["mask"] == "causal" and self.often(0.8):
                 c["align"] = "br"
-        if c.get("page"):
-            c.setdefault("lens", self.choice(LENS))
+        self.sequences(c)
         if c.get("page") and self.often(0.95) or e.get("te.kv_cache") == "1":
             c.pop("pack", None)
-        if c.get("layout") == "thd":
-            c.setdefault("lens", self.choice(LENS))
-        else:
+        if c.get("layout") != "thd":
             c.pop("gap", None)
         if c["mask"] == "none" and c.get("bias") != "alibi":
             c.pop("align", None)
@@ -274,6 +313,8 @@ class Sampler:
             case = self.wild() if self.often(0.5) else self.usual()
             for _ in range(self.weighted({0: 25, 1: 35, 2: 25, 3: 15})):
                 self.choice(self.features)(self, case)
+            if ("te.fp8" in env or case.get("dtype", "")[:2] == "f8") and self.often(0.5):
+                self.eight(case)
             yield self.consistent(case, env), env
 
 
@@ -281,7 +322,8 @@ ALWAYS, NEVER = (2, 10), (9, 0)
 FEATURES = [(f, ALWAYS, NEVER) for f in (
     Sampler.heads, Sampler.dims, Sampler.dims, Sampler.dims, Sampler.lengths, Sampler.mask, Sampler.mask, Sampler.bias,
     Sampler.bias, Sampler.layout, Sampler.packed, Sampler.paged, Sampler.gap, Sampler.dropout, Sampler.deterministic,
-    Sampler.deterministic, Sampler.sink, Sampler.other_dtype, Sampler.splits, Sampler.replay, Sampler.dense)]
+    Sampler.deterministic, Sampler.sink, Sampler.other_dtype, Sampler.splits, Sampler.replay, Sampler.dense,
+    Sampler.explicit, Sampler.unsayable, Sampler.huge)]
 FEATURES += [(Sampler.short, ALWAYS, (2, 16)), (Sampler.softcap, (2, 20), NEVER)]
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Records decisions of the releases: record.py CACHE FUSED_HALF OUT [--inputs N] [--keep BYTES] [VERSION...]
+"""Records decisions of the releases: record.py CACHE FUSED_HALF OUT [VERSION...] [--inputs N] [--sample FOLDER]
 
 Asks the selector of each release N sampled questions and writes OUT/te-VERSION.jsonl, one object a line: case, env
-(text of --env), winner, admitted, and sub, the fused sub-backend, where fused is admitted. With --keep, the file is a
-sample of at most so many bytes: first one line of each (decision, set of reasons) seen, the rest of the same
-environments. The same arguments give the same bytes. A release is asked in its own process.
+(text of --env), winner, admitted, and sub, the fused sub-backend, where fused is admitted. --sample also writes
+FOLDER/te-VERSION.jsonl, KEEP bytes of it: half by rare reasons, half any that asked the fused half. The same
+arguments give the same bytes. CACHE is what fetch.py fills, FUSED_HALF the built te_fused_half.
 """
 import argparse
+import collections
 import json
 import pathlib
 import random
@@ -14,12 +15,14 @@ import subprocess
 import sys
 
 import fetch
+import inputs
+
+KEEP = 290000
 
 
 def ask(arguments, version):
-    """Yields (line, signature) for each question; imports the release, so once a process."""
+    """Yields (line, signature, whether the fused half was asked) for each question; once a process."""
     import host
-    import inputs
     answers = host.Host(arguments.cache, version, arguments.fused_half)
     for case, env in inputs.Sampler(version).questions(arguments.inputs):
         answer = answers.ask(case, env)
@@ -27,38 +30,40 @@ def ask(arguments, version):
                   "admitted": answer["admitted"]}
         if answer["sub"] is not None:
             record["sub"] = answer["sub"]
-        why = answer.get("refused_by", "")
-        signature = (answer["winner"], answer["sub"], tuple(answer["admitted"]), tuple(answer["reasons"]), why)
-        yield json.dumps(record, separators=(",", ":")) + "\n", signature
+        reasons = (*answer["reasons"], answer.get("refused_by", ""), f"winner {answer['winner']}")
+        signature = (reasons, answer["sub"], *answer["admitted"])
+        yield json.dumps(record, separators=(",", ":")) + "\n", signature, answers.asked
 
 
 def sample(lines, limit):
-    """At most `limit` bytes of (line, signature) pairs. Reasons are taken in the order of their rarity, so that each is
-    there alone and in company before common ones fill the file; lines stay in order, which groups environments."""
-    count = {}
-    for _, signature in lines:
-        for reason in signature[3] + signature[:1]:
-            count[reason] = count.get(reason, 0) + 1
-    rarity = [min((count[r] for r in s[3] + s[:1]), default=0) for _, s in lines]
-    order = sorted(range(len(lines)), key=lambda i: rarity[i])
-    random.Random(0).shuffle(tail := order[len(order) // 2:])
-    order[len(order) // 2:] = tail
+    """At most `limit` bytes of what `ask` yields, in its order, which groups environments. The first half: one line of
+    each signature, rarest reasons first. The rest: any of the same environments that asked the fused half, whose
+    reasons are not told."""
+    count = collections.Counter(reason for _, signature, _ in lines for reason in signature[0])
+    rarity = [min(count[reason] for reason in signature[0]) for _, signature, _ in lines]
+    asked = [i for i, (_, _, fused) in enumerate(lines) if fused]
+    random.Random(0).shuffle(asked)
     seen, kept, size = set(), set(), 0
-    for i in order:
-        line, signature = lines[i]
-        if signature not in seen and size + len(line) <= limit:
+    for i in sorted(range(len(lines)), key=rarity.__getitem__):
+        line, signature, _ = lines[i]
+        if signature not in seen and size + len(line) <= limit // 2:
             seen.add(signature)
             kept.add(i)
             size += len(line)
+    groups = {i // inputs.PER_ENVIRONMENT for i in kept}
+    for i in asked:
+        if i not in kept and i // inputs.PER_ENVIRONMENT in groups and size + len(lines[i][0]) <= limit:
+            kept.add(i)
+            size += len(lines[i][0])
     return [lines[i][0] for i in sorted(kept)]
 
 
-def record(arguments, version):
-    lines = list(ask(arguments, version))
-    texts = sample(lines, arguments.keep) if arguments.keep else [line for line, _ in lines]
-    path = pathlib.Path(arguments.out) / f"te-{version}.jsonl"
-    path.write_text("".join(texts))
-    print(f"record: {path}: {len(texts)} of {len(lines)} decisions, {path.stat().st_size} bytes", flush=True)
+def write(folder, version, lines):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"te-{version}.jsonl"
+    path.write_text("".join(lines))
+    print(f"record: {path}: {len(lines)} decisions, {path.stat().st_size} bytes", flush=True)
 
 
 def main():
@@ -68,16 +73,19 @@ def main():
     parser.add_argument("out")
     parser.add_argument("versions", nargs="*")
     parser.add_argument("--inputs", type=int, default=100000)
-    parser.add_argument("--keep", type=int, default=0)
+    parser.add_argument("--sample")
     arguments = parser.parse_args()
     versions = arguments.versions or list(fetch.RELEASES)
-    if len(versions) == 1:
-        record(arguments, versions[0])
+    if len(versions) > 1:
+        for version in versions:
+            subprocess.run([sys.executable, __file__, arguments.cache, arguments.fused_half, arguments.out, version,
+                            "--inputs", str(arguments.inputs)]
+                           + (["--sample", arguments.sample] if arguments.sample else []), check=True)
         return
-    pathlib.Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    for version in versions:
-        subprocess.run([sys.executable, __file__, arguments.cache, arguments.fused_half, arguments.out, version,
-                        "--inputs", str(arguments.inputs), "--keep", str(arguments.keep)], check=True)
+    lines = list(ask(arguments, versions[0]))
+    write(arguments.out, versions[0], [line for line, _, _ in lines])
+    if arguments.sample:
+        write(arguments.sample, versions[0], sample(lines, KEEP))
 
 
 if __name__ == "__main__":
