@@ -33,15 +33,10 @@ static bool is_wanted(const at_problem *p, at_tensor_id id)
            (id != AT_DV || (p->c.grads & AT_GRAD_V) != 0);
 }
 
-static bool is_key_side(at_tensor_id id)
-{
-    return id == AT_DK || id == AT_DV;
-}
-
 /* Live rows of `id` in sequence b. */
 static int64_t live_rows(const at_problem *p, at_tensor_id id, int64_t b)
 {
-    return is_key_side(id) ? p->len_kv[b] : p->len_q[b];
+    return at_tensor_has_keys(id) ? p->len_kv[b] : p->len_q[b];
 }
 
 /* Mean of the values of one head; b < 0: not found yet. */
@@ -150,7 +145,7 @@ static bool is_dead(const walk *w, const int64_t row[3], bool listed)
         return w->gold->dead[w->cursor];
     }
     int64_t first = 0, last = 0;
-    if (!is_key_side(w->id)) {
+    if (!at_tensor_has_keys(w->id)) {
         at_problem_keys(w->p, row[0], row[2], &first, &last);
     }
     return first > last;

@@ -47,7 +47,7 @@ static const double *row_of(const jaw *j, int64_t r)
 
 static int64_t live_rows(const jaw *j, int64_t b)
 {
-    return j->id == AT_DK || j->id == AT_DV ? j->p->len_kv[b] : j->p->len_q[b];
+    return at_tensor_has_keys(j->id) ? j->p->len_kv[b] : j->p->len_q[b];
 }
 
 static bool scale_row(jaw *j, int64_t r, double factor)

@@ -8,11 +8,6 @@
 
 const at_tensor_id at_bench_outputs[] = {AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV};
 
-static bool is_key_side(at_tensor_id id)
-{
-    return id == AT_DK || id == AT_DV;
-}
-
 /* A reference value that is exact in every type: a multiple of 1/16 in 1..2, either sign. */
 static double made_up(int64_t r, int64_t d)
 {
@@ -32,10 +27,10 @@ static void list_rows(at_bench *t, at_tensor_id id, int64_t step)
     for (int64_t i = 0; i < all; i++) {
         int64_t b = i / x->shape[2] / x->shape[1], s = i % x->shape[2];
         int64_t first = 0, last = 0;
-        if (s >= (is_key_side(id) ? t->p.len_kv : t->p.len_q)[b]) {
+        if (s >= (at_tensor_has_keys(id) ? t->p.len_kv : t->p.len_q)[b]) {
             continue;
         }
-        if (!is_key_side(id)) {
+        if (!at_tensor_has_keys(id)) {
             at_problem_keys(&t->p, b, s, &first, &last);
         }
         if (g->total_rows++ % step == 0 || first > last) {

@@ -50,19 +50,16 @@ static void close_trials(void)
 /* Inputs and what stands around them, as they were before a fault touched them. */
 static void restore(const at_trial *t)
 {
-    for (int id = AT_Q; id <= AT_DO; id++) {
-        if (t->p.t[id].data != NULL) {
-            memcpy(t->p.t[id].data, t->p.shadow[id], t->p.size[id]);
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+        unsigned char *base = t->p.base[id];
+        uint32_t guard = at_dtype_guard(t->p.t[id].dtype);
+        size_t size = at_dtype_size(t->p.t[id].dtype);
+        if (base != NULL && t->p.shadow[id] != NULL) {
+            memcpy(base, t->p.shadow[id], t->p.size[id]);
         }
-    }
-    for (int id = AT_O; id < AT_TENSOR_COUNT; id++) {
-        const at_tensor *x = &t->p.t[id];
-        uint32_t guard = at_dtype_guard(x->dtype);
-        size_t size = at_dtype_size(x->dtype);
-        for (size_t i = 0; i < size && x->data != NULL; i++) {
-            unsigned char *bytes = x->data;
-            bytes[t->p.size[id] + i] = (unsigned char)(guard >> (8 * i));
-            *(bytes - size + i) = (unsigned char)(guard >> (8 * i));
+        for (size_t i = 0; i < size && base != NULL; i++) {
+            base[t->p.size[id] + i] = (unsigned char)(guard >> (8 * i));
+            *(base - size + i) = (unsigned char)(guard >> (8 * i));
         }
     }
 }
@@ -236,10 +233,46 @@ static void test_injection(void)
     close_trials();
 }
 
+/* All values of the language, zero and negated outputs: whatever the inputs are like. */
+static void test_fills(void)
+{
+    const at_field *fill = at_case_field("fill", 4);
+    for (int f = 0; fill->names[f] != NULL; f++) {
+        for (int d = 0; d < 3; d++) {
+            char text[AT_CASE_TEXT_MAX];
+            at_case c;
+            at_trial t;
+            at_error err = {""};
+            at_reference_options golden = {.path = AT_REFERENCE_GOLDEN};
+            CHECK_OK(at_case_parse(&c, "hq=2:sq=40:skv=50:dqk=32", &err), &err);
+            c.fill = f;
+            c.dtype = c.odt = d;
+            (void)at_case_print(&c, text);
+            if (!at_trial_open_case(&t, &c, &golden)) {
+                continue;
+            }
+            at_verdict v;
+            for (int i = 0; i < 10; i++) {
+                at_tensor_id id = outputs[i / 2];
+                at_trial_run(&t, &at_backend_cpu_flash, "tile64", 1, &v);
+                if (v.kind != AT_PASS && v.kind != AT_VACUOUS) {
+                    at_test_fail(__FILE__, __LINE__, "%s: %s", text, v.reason.text);
+                }
+                (i % 2 == 0 ? at_spoil_zero : at_spoil_negate)(&t.p, id);
+                bool vacuous =
+                    v.step[i < 4 ? AT_STEP_FORWARD : AT_STEP_BACKWARD].m[id].kind == AT_VACUOUS;
+                if (judge_again(&t, id) != AT_WRONG && !vacuous) {
+                    at_test_fail(__FILE__, __LINE__, "%s: %s %s passes", text, at_tensor_names[id],
+                                 i % 2 == 0 ? "zero" : "negated");
+                }
+            }
+            at_trial_close(&t);
+        }
+    }
+}
+
 const at_test at_tests[] = {
-    {"mutant", "forward", test_forward},
-    {"mutant", "backward", test_backward},
-    {"mutant", "control", test_control},
-    {"mutant", "injection", test_injection},
-    {NULL, NULL, NULL},
+    {"mutant", "forward", test_forward}, {"mutant", "backward", test_backward},
+    {"mutant", "control", test_control}, {"mutant", "injection", test_injection},
+    {"mutant", "fills", test_fills},     {NULL, NULL, NULL},
 };

@@ -5,7 +5,7 @@
 
 static int64_t live(const at_problem *p, at_tensor_id id, int64_t b)
 {
-    return id == AT_DK || id == AT_DV || id == AT_K || id == AT_V ? p->len_kv[b] : p->len_q[b];
+    return at_tensor_has_keys(id) ? p->len_kv[b] : p->len_q[b];
 }
 
 /* Calls f on every live row of the tensor. */

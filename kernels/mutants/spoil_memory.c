@@ -68,20 +68,22 @@ void at_spoil_transpose(const at_problem *p, at_tensor_id id)
     free(copy);
 }
 
-static void store_at(const at_tensor *t, int64_t byte_offset)
+/* 1 at this byte of the buffer that holds the tensor. */
+static void store_at(const at_problem *p, at_tensor_id id, int64_t byte)
 {
     double one = 1;
-    at_dtype_store_double(t->dtype, (unsigned char *)t->data + byte_offset, &one, 1);
+    unsigned char *base = p->base[p->home[id]];
+    at_dtype_store_double(p->t[id].dtype, base + byte, &one, 1);
 }
 
 void at_spoil_write_after(const at_problem *p, at_tensor_id id)
 {
-    store_at(&p->t[id], (int64_t)p->size[id]);
+    store_at(p, id, (int64_t)p->size[p->home[id]]);
 }
 
 void at_spoil_write_before(const at_problem *p, at_tensor_id id)
 {
-    store_at(&p->t[id], -(int64_t)at_dtype_size(p->t[id].dtype));
+    store_at(p, id, -(int64_t)at_dtype_size(p->t[id].dtype));
 }
 
 void at_spoil_write_gap(const at_problem *p, at_tensor_id id)
@@ -89,8 +91,8 @@ void at_spoil_write_gap(const at_problem *p, at_tensor_id id)
     const at_tensor *t = &p->t[id];
     for (int64_t b = 0; t->start != NULL && b + 1 < t->shape[0]; b++) {
         if (t->start[b] + p->len_q[b] < t->start[b + 1]) {
-            store_at(t,
-                     at_tensor_offset(t, b, 0, p->len_q[b], 0) * (int64_t)at_dtype_size(t->dtype));
+            const unsigned char *gap = at_tensor_at(t, b, 0, p->len_q[b], 0);
+            store_at(p, id, gap - (const unsigned char *)p->base[p->home[id]]);
             return;
         }
     }
@@ -100,7 +102,8 @@ void at_spoil_read_after(const at_problem *p, at_tensor_id id)
 {
     const at_tensor *t = &p->t[id], *v = &p->t[AT_V];
     double beyond = 0;
-    at_dtype_load_double(v->dtype, &beyond, (const unsigned char *)v->data + p->size[AT_V], 1);
+    const unsigned char *base = p->base[p->home[AT_V]];
+    at_dtype_load_double(v->dtype, &beyond, base + p->size[p->home[AT_V]], 1);
     if (p->len_q[0] > 0) {
         int64_t s = p->len_q[0] - 1;
         at_tensor_set(t, 0, 0, s, 0, at_tensor_get(t, 0, 0, s, 0) + 0 * beyond);
