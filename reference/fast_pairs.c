@@ -157,7 +157,7 @@ AT_INLINE back back_of(const at_noise *m, bool capped, const at_fast_pairs *x, i
     double squares = x->squares_factor * (double)x->squares[j];
     double x1 = at_noise_exp(at_noise_score(m, x->raw[j], s, squares, row->lse));
     double own = at_noise_dp(m, dp, x->dp_factor * (double)x->dp_squares[j], d);
-    back out = {.slope = at_noise_slope(m, s), .x = x1, .own = own};
+    back out = {.slope = at_noise_slope_most(m, s, x1), .x = x1, .own = own};
     out.t = at_noise_of_ds(m, row, x->p[j], s, x1, dp, own, count);
     return out;
 }
@@ -235,14 +235,16 @@ AT_CLONES void at_fast_dq_terms(const at_fast_pairs *x, double unit, float *a, f
 
 AT_CLONES void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns *columns)
 {
-    double least = x->m->p.half / x->m->p.u, d = fabs(x->row->d);
+    double least = x->m->p.half / x->m->p.u, d = fabs(x->row->d) + sqrt(x->row->d_var);
     const double *restrict p = x->p, *restrict dp = x->dp;
+    const float *restrict squares = x->dp_squares;
+    double factor = x->dp_factor;
     double *restrict p_most = columns->p_most, *restrict ds_most = columns->ds_most;
     int64_t n = x->n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         double size = p[j] > least ? p[j] : least;
-        double ds = size * (fabs(dp[j]) + d);
+        double ds = size * (fabs(dp[j]) + d + sqrt(factor * (double)squares[j]));
         ds = ds > least ? ds : least;
         p_most[j] = size > p_most[j] ? size : p_most[j];
         ds_most[j] = ds > ds_most[j] ? ds : ds_most[j];

@@ -42,8 +42,9 @@ void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w, at_no
 void at_fast_dq_terms(const at_fast_pairs *x, double unit, float *a, float *c, float *mass,
                       at_noise_d *sums);
 
-/* What the key pass knows of each of n key columns. The largest P and dS bring their coefficients
- * into f32's range: units are powers of two near 1 / largest. */
+/* What the key pass knows of each of n key columns. The largest P and dS (or what their noise is
+ * made of, where dP - D cancels) bring their coefficients into f32's range: units are powers of two
+ * near 1 / largest. */
 typedef struct at_fast_columns {
     const double *count_k, *count_v; /* additions in the chains of dK and dV */
     double *p_most, *ds_most;

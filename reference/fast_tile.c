@@ -64,14 +64,14 @@ static at_fast_columns columns_from(const at_fast_key_work *w, int64_t column)
 
 /* P and dS of a tile; with the scale also the largest of each column. */
 static void tile_values(at_fast_key_work *w, const at_fast_key_block *at, const at_row *rows,
-                        int64_t n_rows)
+                        int64_t n_rows, double dp_factor)
 {
     if (at->f->scale) {
         memset(w->p_most, 0, (size_t)at->n * sizeof *w->p_most);
         memset(w->ds_most, 0, (size_t)at->n * sizeof *w->ds_most);
     }
     for (int64_t r = 0; r < n_rows; r++) {
-        at_fast_pairs x = pairs_of(w, at, &rows[r], r, 0, 0);
+        at_fast_pairs x = pairs_of(w, at, &rows[r], r, 0, dp_factor);
         clear_outside(w->p, sizeof *w->p, w, at, r);
         clear_outside(w->ds, sizeof *w->ds, w, at, r);
         at_fast_probabilities(&x);
@@ -117,11 +117,10 @@ static void add_scale(at_fast_key_work *w, at_fast_gradient *g, int64_t h, const
 }
 
 static void tile_scale(at_fast_key_work *w, const at_fast_key_block *at, const at_row *rows,
-                       int64_t n_rows, int64_t h_k, int64_t h_v)
+                       int64_t n_rows, int64_t h_k, int64_t h_v, double dp_factor)
 {
     double scale = at->f->p->scale;
     double squares_factor = at_noise_square(scale / (w->q.unit * w->dk.unit[h_k]));
-    double dp_factor = 1 / at_noise_square(w->dout.unit * w->dv.unit[h_v]);
     for (int64_t j = 0; j < at->n; j++) {
         w->p_unit[j] = at_fast_unit_of(&w->p_most[j], 1);
         w->ds_unit[j] = at_fast_unit_of(&w->ds_most[j], 1);
@@ -160,14 +159,18 @@ void at_fast_run_tile(at_fast_key_work *w, const at_fast_key_block *at, int64_t 
     load_side(&w->dout, f, AT_DO, b, h, first, n_rows);
     at_fast_mul_nt(w->raw, n, w->q.rows, w->dk.source + h_k * n * qk, n_rows, n, qk, f->p->scale);
     at_fast_mul_nt(w->dp, n, w->dout.rows, w->dv.source + h_v * n * v, n_rows, n, v, 1);
-    tile_values(w, at, rows, n_rows);
-    at_fast_add_tn(w->dv.head, w->p, w->dout.rows, n, v, n_rows);
-    at_fast_add_tn(w->dk.head, w->ds, w->q.rows, n, qk, n_rows);
+    double dp_factor = 0;
     if (f->scale) {
+        dp_factor = 1 / at_noise_square(w->dout.unit * w->dv.unit[h_v]);
         at_fast_mul_nt_float(w->squares, n, w->q.square, w->dk.square + h_k * n * qk, n_rows, n,
                              qk);
         at_fast_mul_nt_float(w->dp_squares, n, w->dout.square, w->dv.square + h_v * n * v, n_rows,
                              n, v);
-        tile_scale(w, at, rows, n_rows, h_k, h_v);
+    }
+    tile_values(w, at, rows, n_rows, dp_factor);
+    at_fast_add_tn(w->dv.head, w->p, w->dout.rows, n, v, n_rows);
+    at_fast_add_tn(w->dk.head, w->ds, w->q.rows, n, qk, n_rows);
+    if (f->scale) {
+        tile_scale(w, at, rows, n_rows, h_k, h_v, dp_factor);
     }
 }

@@ -185,7 +185,7 @@ static void dq_row(golden *g, int64_t index, int64_t first, int64_t last, const 
     for (int64_t j = first; j <= last; j++) {
         const pair *x = &g->pairs[j];
         at_noise_ds n = ds_of(g, x, row, row->keys);
-        double slope = at_noise_slope(&g->m, x->s);
+        double slope = at_noise_slope_most(&g->m, x->s, x->x);
         for (int64_t d = 0; d < dim; d++) {
             double y = scale * g->k[j * dim + d];
             g->sum[d].ref += n.ds * y;
@@ -220,7 +220,7 @@ static void dkv_row(golden *g, int64_t first, int64_t last, const at_row *row)
             sum->a += n.a * fabs(y);
             sum->c += (n.c + n.w + x->p * x->p * row->lse_var) * y * y;
         }
-        double slope = at_noise_slope(&g->m, x->s), n_k = group_k * g->seen[j];
+        double slope = at_noise_slope_most(&g->m, x->s, x->x), n_k = group_k * g->seen[j];
         at_noise_ds s = ds_of(g, x, row, n_k);
         double ds_error = at_noise_ds_error(&g->m, row, x->p, p_error, slope, x->dp);
         double common = at_noise_of_row(row, x->p, slope, s.ds);

@@ -15,6 +15,9 @@
 /* Units of e that a score, D or LSE may be off in kernels of 8- and 16-bit inputs: tensor cores
  * truncate inside a dot product, exp2 works with a rounded log2(e), LSE passes through memory. */
 #define AT_NOISE_LOOSE 4.0
+/* Sigmas of a chain of f32 additions that count as its limit: over 200 dims a score made in one
+ * chain is off by more than the loose units. */
+#define AT_NOISE_LIMIT 3.0
 /* Variance of one rounding in units squared, at worst: uniform, mantissa 1. */
 #define AT_NOISE_UNIFORM (1.0 / 3)
 /* The same for roundings of P and dS: near the worst, since a row of few keys does not average over
@@ -44,6 +47,8 @@
 #define AT_NOISE_CHANCE 3.0
 /* Score noise beyond which P is anything: keeps squares in range. */
 #define AT_NOISE_LARGEST 8.0
+/* Where the exponential of a GPU flushes P to 0: f32's smallest normal number. */
+#define AT_NOISE_FLUSH 0x1p-126
 /* Half of f32's subnormal step: what a product that vanishes loses. */
 #define AT_NOISE_STEP32 0x1p-150
 
@@ -120,20 +125,35 @@ AT_INLINE double at_noise_slope(const at_noise *m, double s)
     return (1 - t) * (1 + t);
 }
 
+/* Standard deviation of that slope as kernels compute it, 1 - (s / c)^2 in f32. x: score noise. */
+AT_INLINE double at_noise_slope_dev(const at_noise *m, double s, double x)
+{
+    double t = fabs(s) * m->inv_cap;
+    return 2 * t * (x * m->inv_cap + (2 * AT_NOISE_E + m->u_s) * t);
+}
+
+/* The slope that noise of dP meets: not 0 in f32 where tanh is 1 in fp64. */
+AT_INLINE double at_noise_slope_most(const at_noise *m, double s, double x)
+{
+    return at_noise_slope(m, s) + at_noise_slope_dev(m, s, x);
+}
+
 /* Standard deviation of the exponent of P. raw: scale q.k; s: after the cap; squares: scale^2 sum
  * (q k)^2. */
 AT_INLINE double at_noise_score(const at_noise *m, double raw, double s, double squares, double lse)
 {
     double slope = at_noise_slope(m, s),
            stored = m->u_s * (slope * fabs(raw) + m->capped * fabs(s));
+    double dot = m->dot_qk_total * raw * raw + m->dot_qk_squares * squares +
+                 2 * AT_NOISE_ELEMENT * raw * raw;
+    double rest = 4 * m->capped * s * s + 2 * lse * lse + (s - lse) * (s - lse) + AT_NOISE_EXP;
+    double chain = sqrt(slope * slope * dot + AT_NOISE_ELEMENT * rest);
     if (m->chain) {
-        double dot = m->dot_qk_total * raw * raw + m->dot_qk_squares * squares +
-                     2 * AT_NOISE_ELEMENT * raw * raw;
-        double rest = 4 * m->capped * s * s + 2 * lse * lse + (s - lse) * (s - lse) + AT_NOISE_EXP;
-        return AT_NOISE_E * sqrt(slope * slope * dot + AT_NOISE_ELEMENT * rest) + stored;
+        return AT_NOISE_E * chain + stored;
     }
-    double dot = slope * (sqrt(squares) + fabs(raw)) + m->capped * fabs(s);
-    return AT_NOISE_LOOSE * AT_NOISE_E * (dot + 1 + fabs(lse)) + stored;
+    double size = slope * (sqrt(squares) + fabs(raw)) + m->capped * fabs(s) + 1 + fabs(lse);
+    double loose = AT_NOISE_LOOSE * size, most = AT_NOISE_LIMIT * chain;
+    return AT_NOISE_E * (loose > most ? loose : most) + stored;
 }
 
 /* Relative deviation of exp(x) for a deviation of x: exp(x) - 1 to third order. */
@@ -162,6 +182,13 @@ AT_INLINE double at_noise_rho(const at_noise *m, double x)
     return rounding > m->p.half ? rounding : m->p.half;
 }
 
+/* The same of a probability. */
+AT_INLINE double at_noise_rho_p(const at_noise *m, double p)
+{
+    double rounding = at_noise_rho(m, p);
+    return rounding > AT_NOISE_FLUSH ? rounding : AT_NOISE_FLUSH;
+}
+
 /* Coefficients of one probability p in a sum of p y: a of |y|, c of y^2 (roundings; n additions in
  * the chain), w of the squared distance of y from the mean (score noise x, as a relative one). In
  * the backward, where P is made from LSE, w is of y^2 and p^2 lse_var y^2 joins it. */
@@ -170,7 +197,7 @@ typedef struct at_noise_p {
 } at_noise_p;
 AT_INLINE at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double n)
 {
-    double rho = at_noise_rho(m, p);
+    double rho = at_noise_rho_p(m, p);
     at_noise_p out = {
         .a = m->p_times * rho,
         .c = AT_NOISE_TERM * m->p_times * rho * rho +
@@ -188,16 +215,16 @@ typedef struct at_noise_ds {
 AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, double p, double s,
                                      double x, double dp, double own, double n)
 {
-    double slope = at_noise_slope(m, s), t = fabs(s) * m->inv_cap, g = dp - row->d;
+    double slope = at_noise_slope(m, s), g = dp - row->d;
     double ds = slope * p * g, rho = at_noise_rho(m, ds);
-    double again = (m->p_times - 1) * at_noise_rho(m, p) * slope * fabs(g);
-    double slope_dev = 2 * t * (x * m->inv_cap + (2 * AT_NOISE_E + m->u_s) * t);
+    double again = ((m->p_times - 1) * at_noise_rho(m, p) + AT_NOISE_FLUSH) * slope * fabs(g);
+    double slope_dev = at_noise_slope_dev(m, s, x);
     at_noise_ds out = {
         .ds = ds,
         .a = rho + again,
         .c = AT_NOISE_TERM * (rho * rho + again * again) +
              AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * ds * ds + ds * ds * x * x +
-             at_noise_square(p * slope * own) + at_noise_square(p * g * slope_dev),
+             at_noise_square(p * (slope + slope_dev) * own) + at_noise_square(p * g * slope_dev),
     };
     return out;
 }
