@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Records decisions of the releases: record.py CACHE FUSED_HALF OUT [VERSION...] [--inputs N] [--sample FOLDER]
+"""Records decisions of the releases: record.py CACHE FUSED_HALF OUT [VERSION...] [--inputs N] [--seed S]
+[--sample FOLDER]
 
 Asks the selector of each release N sampled questions and writes OUT/te-VERSION.jsonl, one object a line: case, env
 (text of --env), winner, admitted, and sub, the fused sub-backend, where fused is admitted. --sample also writes
@@ -24,7 +25,7 @@ def ask(arguments, version):
     """Yields (line, signature, whether the fused half was asked) for each question; once a process."""
     import host
     answers = host.Host(arguments.cache, version, arguments.fused_half)
-    for case, env in inputs.Sampler(version).questions(arguments.inputs):
+    for case, env in inputs.Sampler(version, arguments.seed).questions(arguments.inputs):
         answer = answers.ask(case, env)
         record = {"case": case, "env": ",".join(f"{k}={v}" for k, v in env.items()), "winner": answer["winner"],
                   "admitted": answer["admitted"]}
@@ -73,13 +74,14 @@ def main():
     parser.add_argument("out")
     parser.add_argument("versions", nargs="*")
     parser.add_argument("--inputs", type=int, default=100000)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample")
     arguments = parser.parse_args()
     versions = arguments.versions or list(fetch.RELEASES)
     if len(versions) > 1:
         for version in versions:
             subprocess.run([sys.executable, __file__, arguments.cache, arguments.fused_half, arguments.out, version,
-                            "--inputs", str(arguments.inputs)]
+                            "--inputs", str(arguments.inputs), "--seed", str(arguments.seed)]
                            + (["--sample", arguments.sample] if arguments.sample else []), check=True)
         return
     lines = list(ask(arguments, versions[0]))
