@@ -4,7 +4,8 @@ JOBS ?= $(shell nproc)
 BUILD ?= build
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build sweep test asan coverage install clean
+FRONTEND ?= 1.32.0
+.PHONY: cudnn-frontend help deps build sweep test asan coverage install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -19,7 +20,18 @@ deps: ## print what is missing and install it (as root or with sudo -n)
 	    echo "deps: run this as root, then make again:"; echo "    apt-get update && $$command"; exit 1; fi; \
 	$$as apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as $$command
 
-build: deps ## build the tool at build/attest
+.cache/cudnn-frontend-$(FRONTEND):
+	@rm -rf $@.part && mkdir -p $@.part
+	python3 -m pip download -q --no-deps --disable-pip-version-check -d $@.part nvidia-cudnn-frontend==$(FRONTEND)
+	@python3 -m zipfile -e $@.part/*.whl $@.part/wheel && mv $@.part/wheel $@ && rm -rf $@.part
+
+cudnn-frontend: ## fetch cuDNN's frontend headers from PyPI (FRONTEND=1.32.0, 12 MB)
+	@if [ -f /usr/local/cuda/include/cudnn.h ] || [ -f "$(CUDA_HOME)/include/cudnn.h" ]; then \
+	    $(MAKE) --no-print-directory .cache/cudnn-frontend-$(FRONTEND) || \
+	    echo "cudnn-frontend: cannot be fetched; the cuDNN part is left out"; \
+	else echo "cudnn-frontend: no cudnn.h here; the cuDNN part is left out"; fi
+
+build: deps cudnn-frontend ## build the tool at build/attest
 	@cmake --preset dev -B $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)

@@ -257,6 +257,45 @@ static void judge_all(run *r)
     }
 }
 
+/* Builds the chosen plan, or says why it cannot be built: whether it was the first choice of its
+ * step, and whether any other plan of the step can be. */
+static void build_plan(run *r)
+{
+    static const char backward[] = "backward:";
+    const at_step step =
+        strncmp(r->engine, backward, sizeof backward - 1) == 0 ? AT_STEP_BACKWARD : AT_STEP_FORWARD;
+    const size_t prefix = step == AT_STEP_BACKWARD ? sizeof backward - 1 : sizeof "forward:" - 1;
+    const at_problem bare = {.c = *r->c};
+    const char *chosen = r->engine, *first = NULL, *built = NULL;
+    at_error err = {""}, other = {""};
+    r->p = &bare;
+    say(r, step == AT_STEP_FORWARD ? AT_BEGIN_FORWARD : AT_BEGIN_BACKWARD);
+    const double start = at_clock();
+    const at_status status = launch(r, step, &err);
+    r->v->step[step].ms = 1e3 * (at_clock() - start);
+    for (int i = 0; status != AT_OK && i < r->engines.n && built == NULL; i++) {
+        r->engine = r->engines.name[i];
+        if (strncmp(r->engine, chosen, prefix) == 0) {
+            first = first != NULL ? first : r->engine;
+            built = r->engine != chosen && launch(r, step, &other) == AT_OK ? r->engine : NULL;
+        }
+    }
+    r->engine = chosen;
+    r->p = NULL;
+    if (status == AT_OK) {
+        (void)settle(r, step, AT_BUILT, "built", "the plan was built; nothing was executed");
+    } else if (status == AT_NO_MEMORY) {
+        (void)blame(r, step, status, &err);
+    } else {
+        (void)settle(r, step, AT_UNBUILDABLE,
+                     built == NULL     ? "no_plan_builds"
+                     : first == chosen ? "first_plan_fails"
+                                       : "later_plan_fails",
+                     "%s%s%s", err.text, built != NULL ? "; this one builds: " : "",
+                     built != NULL ? built + prefix : "");
+    }
+}
+
 /* An invalid case must be refused, at whatever step, without harm. */
 static void judge_invalid(run *r, bool claimed)
 {
@@ -310,7 +349,10 @@ void at_execute(at_verdict *out, char engine[AT_ENGINE_NAME], at_session *sessio
     at_verdict_init(out);
     say(&r, AT_BEGIN_CLAIM);
     bool claimed = claim(&r, &forced, &was_forced);
-    if (r.c->invalid) {
+    if (claimed && (how->backend->promises & AT_PLANS_ONLY)) {
+        build_plan(&r);
+        at_verdict_settle(out);
+    } else if (r.c->invalid) {
         judge_invalid(&r, claimed);
         at_verdict_settle(out);
     } else if (claimed && prepare(&r)) {

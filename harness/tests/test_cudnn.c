@@ -1,0 +1,174 @@
+/* cudnn_spec.c: a case as cuDNN's graph; cudnn.cpp: what the frontend and the library say of it
+ * without a device (skipped where the cuDNN part was not built). */
+#include "harness/tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cudnn_load.h"
+#include "kernels/cudnn_spec.h"
+
+static at_cudnn_spec spec_of(const char *text, at_step step)
+{
+    at_case c;
+    at_error err = {""};
+    at_reason why = {"", ""};
+    at_cudnn_spec spec;
+    CHECK_OK(at_case_parse(&c, text, &err), &err);
+    CHECK_INT(at_cudnn_spec_init(&spec, &c, step, 90, &why), AT_OK);
+    return spec;
+}
+
+static void test_bounds(void)
+{
+    at_cudnn_spec s = spec_of("mask=causal", AT_STEP_FORWARD);
+    CHECK(!s.has_left && s.has_right && s.right == 0 && !s.bottom_right);
+    s = spec_of("mask=causal:wl=127:align=br:skv=128", AT_STEP_FORWARD);
+    CHECK(s.has_left && s.left == 128 && s.bottom_right);
+    s = spec_of("mask=band:wl=3:wr=5:align=10:skv=128", AT_STEP_FORWARD);
+    CHECK(s.left == -6 && s.right == 15 && !s.bottom_right);
+    s = spec_of("mask=band:wr=4", AT_STEP_FORWARD);
+    CHECK(!s.has_left && s.has_right && s.right == 4);
+    s = spec_of("b=1", AT_STEP_FORWARD);
+    CHECK(!s.has_left && !s.has_right && !s.padding && !s.ragged);
+}
+
+static void check_stride(const at_cudnn_tensor *t, int64_t b, int64_t h, int64_t s)
+{
+    CHECK_INT(t->stride[0], b);
+    CHECK_INT(t->stride[1], h);
+    CHECK_INT(t->stride[2], s);
+    CHECK_INT(t->stride[3], 1);
+}
+
+static void test_strides(void)
+{
+    at_cudnn_spec s = spec_of("b=2:hq=4:sq=8:dqk=16", AT_STEP_FORWARD);
+    check_stride(&s.q, 512, 16, 64);
+    s = spec_of("b=2:hq=4:sq=8:dqk=16:layout=sbhd", AT_STEP_FORWARD);
+    check_stride(&s.q, 64, 16, 128);
+    s = spec_of("b=2:hq=4:sq=8:dqk=16:layout=bhsd", AT_STEP_FORWARD);
+    check_stride(&s.q, 512, 128, 16);
+    s = spec_of("b=2:hq=4:sq=8:dqk=16:pack=qkv3h", AT_STEP_FORWARD);
+    check_stride(&s.k, 1536, 16, 192);
+    s = spec_of("b=2:hq=4:sq=8:dqk=16:pack=qkvh3", AT_STEP_FORWARD);
+    check_stride(&s.v, 1536, 48, 192);
+    s = spec_of("b=2:hq=4:sq=8:dqk=16:pack=kvh2", AT_STEP_FORWARD);
+    check_stride(&s.q, 512, 16, 64);
+    check_stride(&s.k, 1024, 32, 128);
+    s = spec_of("b=2:sq=8:skv=20:dqk=16:lens=full:page=8:pass=fwd", AT_STEP_FORWARD);
+    CHECK_INT(s.k.dim[0], 6);
+    CHECK_INT(s.k.dim[2], 8);
+    CHECK_INT(s.len_kv, 20);
+}
+
+static void test_refusals(void)
+{
+    static const char *const rows[][2] = {
+        {"amask=bool.11", "cudnn_bool_mask"}, {"softcap=30", "cudnn_softcap"},
+        {"sink=off1", "cudnn_off1_sink"},     {"sq=0", "cudnn_empty"},
+        {"exec=replay", "cudnn_exec"},        {"stride=row_gap", "cudnn_stride"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        at_case c;
+        at_error err = {""};
+        at_reason why = {"", ""};
+        at_cudnn_spec spec;
+        CHECK_OK(at_case_parse(&c, rows[i][0], &err), &err);
+        CHECK_INT(at_cudnn_spec_init(&spec, &c, AT_STEP_FORWARD, 90, &why), AT_UNSUPPORTED);
+        CHECK_TEXT(why.code, rows[i][1]);
+        CHECK(why.text[0] != '\0');
+    }
+}
+
+static const at_cudnn_api *need_api(void)
+{
+    const at_cudnn_api *api = NULL;
+    at_error err = {""};
+    if (at_cudnn_load(&api, true, &err) != AT_OK) {
+        at_test_skip(err.text);
+    }
+    return api;
+}
+
+static at_cudnn_answer answer_of(const char *text, at_step step, int sm, at_cudnn_stage last)
+{
+    const at_cudnn_api *api = need_api();
+    at_cudnn_answer answer;
+    at_error err = {""};
+    char *device = NULL;
+    at_cudnn_spec spec = spec_of(text, step);
+    spec.sm = sm;
+    CHECK_OK(at_cudnn_device(&device, AT_TEST_CORPUS, NULL, sm, &err), &err);
+    spec.device_json = device;
+    api->ask(&answer, &spec, last, NULL, NULL);
+    free(device);
+    return answer;
+}
+
+/* Rules that have stood in the frontend from 1.11 on: each refused by validate with this text. */
+static void test_validate(void)
+{
+    static const struct {
+        const char *text;
+        at_step step;
+        const char *message;
+    } rows[] = {
+        {"sq=1024:skv=2048:mask=causal:align=br:dropout=0.1", AT_STEP_FORWARD, "ottom right"},
+        {"sq=1024:skv=2048:mask=causal:align=br:bias=rel.11", AT_STEP_FORWARD, "ottom right"},
+        {"dqk=100", AT_STEP_FORWARD, "multiple of 8"},
+        {"hq=6:hkv=4:invalid=1", AT_STEP_FORWARD, "must be a factor"},
+        {"dqk=512:dv=512", AT_STEP_BACKWARD, "256"},
+    };
+    at_cudnn_answer a = answer_of("mask=causal", AT_STEP_FORWARD, 90, AT_CUDNN_S1_VALIDATE);
+    CHECK(a.passed && a.stage == AT_CUDNN_S1_VALIDATE);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        a = answer_of(rows[i].text, rows[i].step, 90, AT_CUDNN_S1_VALIDATE);
+        CHECK(!a.passed);
+        CHECK_INT(a.stage, AT_CUDNN_S1_VALIDATE);
+        CHECK_TEXT(a.code, "GRAPH_NOT_SUPPORTED");
+        CHECK_HAS(a.message, rows[i].message);
+    }
+}
+
+static void test_plans(void)
+{
+    static const int sms[] = {80, 90, 100};
+    for (size_t i = 0; i < sizeof sms / sizeof *sms; i++) {
+        at_cudnn_answer a = answer_of("mask=causal:hq=4:hkv=2:dqk=128", AT_STEP_FORWARD, sms[i],
+                                      AT_CUDNN_S4_SUPPORT);
+        CHECK(a.passed && a.stage == AT_CUDNN_S4_SUPPORT && a.plan_count > 0);
+        CHECK(strncmp(a.plan[0].name, "eng", 3) == 0);
+    }
+    at_cudnn_answer a =
+        answer_of("mask=causal:hq=4:hkv=2:dqk=128", AT_STEP_BACKWARD, 80, AT_CUDNN_S5_PLANS);
+    CHECK(a.passed && a.built_count == a.plan_count && a.plan[0].workspace > 0);
+}
+
+static void test_devices(void)
+{
+    static const int sms[] = {80, 86, 89, 90, 100, 103, 110, 120, 121};
+    at_error err = {""};
+    char *json = NULL;
+    for (size_t i = 0; i < sizeof sms / sizeof *sms; i++) {
+        CHECK_OK(at_cudnn_device(&json, AT_TEST_CORPUS, NULL, sms[i], &err), &err);
+        CHECK_HAS(json, "maxSharedMemoryPerBlockOptin");
+        free(json);
+    }
+    CHECK_OK(at_cudnn_device(&json, AT_TEST_CORPUS, "h100", 90, &err), &err);
+    CHECK_HAS(json, "H100");
+    free(json);
+    CHECK_INT(at_cudnn_device(&json, AT_TEST_CORPUS, "h100", 80, &err), AT_INVALID);
+    CHECK_HAS(err.text, "no device profile called h100");
+    CHECK_INT(at_cudnn_device(&json, "/nonexistent", NULL, 90, &err), AT_IO);
+}
+
+const at_test at_tests[] = {
+    {"unit", "bounds", test_bounds},
+    {"unit", "strides", test_strides},
+    {"unit", "refusals", test_refusals},
+    {"unit", "devices", test_devices},
+    {"unit", "validate", test_validate},
+    {"unit", "plans", test_plans},
+    {NULL, NULL, NULL},
+};
