@@ -1,6 +1,7 @@
 # libattest_cudnn.so: cuDNN's frontend behind a C ABI, in a shared object of its own, so that touching
 # harness/ never compiles the frontend again. Built where cudnn.h and the frontend's headers are.
-target_sources(attest_objects PRIVATE kernels/cudnn_load.c kernels/cudnn_pool.c
+target_sources(attest_objects PRIVATE kernels/cudnn_audit.c
+    kernels/cudnn_audit_report.c kernels/cudnn_load.c kernels/cudnn_pool.c kernels/cudnn_select.c
     kernels/cudnn_spec.c)
 set(AT_CUDNN AUTO CACHE STRING "Build the cuDNN part: AUTO (where its headers are), ON, OFF")
 set(AT_CUDNN_FRONTEND 1.32.0 CACHE STRING "Version of nvidia-cudnn-frontend (PyPI) to build with")

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "harness/case/suite.h"
+#include "harness/cli/cudnn.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/options.h"
 #include "harness/select/audit.h"
@@ -33,7 +34,8 @@ int cmd_audit(int argc, char **argv)
     at_env *env = NULL;
     at_audit *audit = NULL;
     const uint64_t flags = AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(SPACE) |
-                           AT_FLAG(CORPUS) | AT_FLAG(FORMAT) | AT_FLAG(COLOR);
+                           AT_FLAG(CORPUS) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) | AT_FLAG(STAGE) |
+                           AT_FLAG(AGAINST) | AT_FLAG(CUDNN) | AT_FLAG(JOBS) | AT_FLAG(QUIET);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }
@@ -46,8 +48,11 @@ int cmd_audit(int argc, char **argv)
     status = status == AT_OK ? at_options_env(&env, &o, &err) : status;
     const at_audit_request request = {
         .corpus = corpus, .selector = o.selector, .space = o.space, .env = env};
-    status = status == AT_OK ? at_audit_open(&audit, &request, &err) : status;
-    exit_code = status == AT_OK ? print(audit, &o) : at_usage_error("audit: %s", err.text);
+    const bool called = at_cli_is_cudnn(o.selector);
+    status = status == AT_OK && !called ? at_audit_open(&audit, &request, &err) : status;
+    exit_code = status != AT_OK ? at_usage_error("audit: %s", err.text)
+                : called        ? at_cli_cudnn_audit(&o, corpus, env)
+                                : print(audit, &o);
     at_audit_close(audit);
     at_env_close(env);
     return exit_code;

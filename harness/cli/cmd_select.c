@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness/case/suite.h"
+#include "harness/cli/cudnn.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/options.h"
 #include "harness/select/selector.h"
@@ -72,7 +73,8 @@ int cmd_select(int argc, char **argv)
     at_selector *s = NULL;
     at_suite *suite = NULL;
     const uint64_t flags = AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(CORPUS) |
-                           AT_FLAG(SEED) | AT_FLAG(PASS) | AT_FLAG(FORMAT) | AT_FLAG(COLOR);
+                           AT_FLAG(SEED) | AT_FLAG(PASS) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) |
+                           AT_FLAG(STAGE) | AT_FLAG(CUDNN);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }
@@ -84,11 +86,16 @@ int cmd_select(int argc, char **argv)
     at_env *env = NULL;
     at_status status = at_corpus_find(corpus, o.corpus, AT_BUILD_CORPUS, &err);
     status = status == AT_OK ? at_options_env(&env, &o, &err) : status;
-    status = status == AT_OK ? at_selector_open(&s, corpus, o.selector, env, &err) : status;
     status = status == AT_OK ? at_suite_open(&suite, corpus, (const char *const *)o.words,
                                              (size_t)o.word_count, &rewrite, &err)
                              : status;
-    exit_code = status == AT_OK ? decide(s, suite, &o) : at_usage_error("select: %s", err.text);
+    const bool called = at_cli_is_cudnn(o.selector);
+    if (status == AT_OK && !called) {
+        status = at_selector_open(&s, corpus, o.selector, env, &err);
+    }
+    exit_code = status != AT_OK ? at_usage_error("select: %s", err.text)
+                : called        ? at_cli_cudnn_select(&o, corpus, suite)
+                                : decide(s, suite, &o);
     at_suite_close(suite);
     at_selector_close(s);
     at_env_close(env);

@@ -32,6 +32,9 @@ typedef enum at_flag_id {
     AT_FLAG_SPACE,
     AT_FLAG_RESULTS,
     AT_FLAG_WAIVERS,
+    AT_FLAG_STAGE,
+    AT_FLAG_AGAINST,
+    AT_FLAG_CUDNN,
     AT_FLAG_DUMP,
     AT_FLAG_PLUGIN,
     AT_FLAG_WORKER,
@@ -58,7 +61,7 @@ typedef struct at_options {
     const char *engine;  /* "first" unless given */
     const char *filter;  /* extended regular expression over the case text */
     const char *pass, *seed, *output, *baseline;
-    const char *selector, *arch, *space, *results, *dump, *corpus;
+    const char *selector, *arch, *space, *stage, *against, *cudnn, *results, *dump, *corpus;
     at_option_list env, plugin, worker;
     int64_t jobs, max_cases, repeat;
     int64_t shard_index, shard_count; /* 1-based; 1/1 unless given */

@@ -1,131 +1,10 @@
 /* Boxes as JSON and as paragraphs. */
 #include "harness/select/audit_core.h"
+#include "harness/select/box_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LIST_TEXT = 8192 };
-
-/* Text that grows in a fixed buffer; what does not fit is cut. */
-typedef struct buffer {
-    size_t used;
-    char text[LIST_TEXT];
-} buffer;
-
-static void put(buffer *b, const char *text)
-{
-    size_t n = strlen(text), room = sizeof b->text - 1 - b->used;
-    n = n < room ? n : room;
-    memcpy(b->text + b->used, text, n);
-    b->used += n;
-    b->text[b->used] = '\0';
-}
-
-static const char *value_of(const at_region_axis *a, size_t i)
-{
-    return strchr(a->point[i].text, '=') + 1;
-}
-
-static bool is_numeric(const at_region_axis *a)
-{
-    return a->key_count == 1 && a->key[0]->kind == AT_FIELD_INT;
-}
-
-/* Index of the next point at or after i whose membership is `in`; count when there is none. */
-static size_t next_point(const at_region_axis *a, const bool *chosen, bool in, size_t i)
-{
-    while (i < a->count && chosen[i] != in) {
-        i++;
-    }
-    return i;
-}
-
-/* How many chosen points from i on stand one step apart, and the step. */
-static size_t run_length(const at_region_axis *a, const bool *chosen, bool in, size_t i,
-                         int64_t *step)
-{
-    size_t n = 1, last = i;
-    for (size_t k = next_point(a, chosen, in, i + 1); k < a->count;
-         k = next_point(a, chosen, in, k + 1)) {
-        int64_t apart = a->point[k].value[0] - a->point[last].value[0];
-        if (apart <= 0 || (n > 1 && apart != *step)) {
-            break;
-        }
-        *step = apart;
-        last = k;
-        n++;
-    }
-    return n;
-}
-
-/* The values of an axis of one key: "8..64/8,512" or "bf16,f16". */
-static void put_values(buffer *b, const at_region_axis *a, const bool *chosen, bool in)
-{
-    const char *comma = "";
-    for (size_t i = next_point(a, chosen, in, 0); i < a->count;) {
-        int64_t step = 0;
-        size_t n = is_numeric(a) ? run_length(a, chosen, in, i, &step) : 1, last = i;
-        n = n < 3 ? 1 : n;
-        for (size_t k = 1; k < n; k++) {
-            last = next_point(a, chosen, in, last + 1);
-        }
-        put(b, comma);
-        put(b, value_of(a, i));
-        if (last != i) {
-            char text[32];
-            put(b, "..");
-            put(b, value_of(a, last));
-            (void)snprintf(text, sizeof text, "/%" PRId64, step);
-            put(b, step != 1 ? text : "");
-        }
-        comma = ",";
-        i = next_point(a, chosen, in, last + 1);
-    }
-}
-
-static size_t chosen_count(const at_region_axis *a, const bool *chosen)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < a->count; i++) {
-        n += chosen[i];
-    }
-    return n;
-}
-
-/* "dqk != dv"; NULL when the box does not restrict it. */
-static const char *relation_text(const at_region *r, const at_box *b, char text[96])
-{
-    static const char *const signs[] = {"", "<", "==", "<=", ">", "!=", ">=", ""};
-    if (r->left < 0 || b->relations == 7) {
-        return NULL;
-    }
-    (void)snprintf(text, 96, "%s %s %s", r->axis[r->left].name, signs[b->relations],
-                   r->axis[r->right].name);
-    return text;
-}
-
-static at_json *box_json(const at_audit *a, const at_box *b)
-{
-    at_json *object = at_json_object();
-    for (size_t i = 0; i < a->region->axes; i++) {
-        const at_region_axis *axis = &a->region->axis[i];
-        if (axis->key_count == 1) {
-            buffer list = {0};
-            put_values(&list, axis, b->in[i], true);
-            at_json_put_text(object, axis->name, list.text);
-            continue;
-        }
-        at_json *points = at_json_array();
-        for (size_t k = 0; k < axis->count; k++) {
-            if (b->in[i][k]) {
-                at_json_add_text(points, axis->point[k].text);
-            }
-        }
-        at_json_put(object, axis->name, points);
-    }
-    return object;
-}
 
 static void put_text(at_json *object, const char *key, const char *text)
 {
@@ -164,7 +43,7 @@ at_json *at_audit_box_json(const at_audit *audit, size_t i)
     const char *backend = at_selector_backend(audit->selector, b->backend);
     at_capability c = at_capability_at(audit->set[b->backend], at_audit_entry(b->sign));
     int rule = at_audit_rule(b->sign);
-    char relation[96], example[AT_CASE_TEXT_MAX];
+    char relation[AT_RELATION_TEXT], example[AT_CASE_TEXT_MAX];
     at_json *o = at_json_object();
     example_text(audit, b, example);
     at_json_put_text(o, "selector", at_selector_name(audit->selector));
@@ -173,8 +52,8 @@ at_json *at_audit_box_json(const at_audit *audit, size_t i)
     at_json_put_text(o, "space", audit->region->name);
     at_json_put_text(o, "backend", backend);
     at_json_put_text(o, "direction", rule < 0 ? "admits" : "refuses");
-    at_json_put(o, "box", box_json(audit, b));
-    put_text(o, "relation", relation_text(audit->region, b, relation));
+    at_json_put(o, "box", at_box_json(audit->region, b));
+    put_text(o, "relation", at_box_relation(audit->region, b, relation));
     at_json_put_integer(o, "cases", (int64_t)b->cases);
     at_json_put_integer(o, "wins", (int64_t)b->wins);
     at_json_put_text(o, "example", example);
@@ -194,35 +73,13 @@ at_json *at_audit_box_json(const at_audit *audit, size_t i)
     return o;
 }
 
-/* One line for an axis that the box restricts; the shorter of what is in and what is not. */
-static void print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out)
-{
-    size_t n = chosen_count(a, chosen);
-    bool in = 2 * n <= a->count + 1;
-    buffer list = {0};
-    if (n == a->count) {
-        return;
-    }
-    if (a->key_count == 1) {
-        put_values(&list, a, chosen, true);
-        (void)fprintf(out, "%s%-8s %s\n", lead, a->name, list.text);
-        return;
-    }
-    for (size_t i = next_point(a, chosen, in, 0), first = i; i < a->count;
-         i = next_point(a, chosen, in, i + 1)) {
-        put(&list, i > first ? ", " : "");
-        put(&list, a->point[i].text);
-    }
-    (void)fprintf(out, "%s%-8s %s%s\n", lead, a->name, in ? "" : "all but ", list.text);
-}
-
 /* Boxes of one kind with the same numbers are one paragraph. */
 static bool same_paragraph(const at_region *r, const at_box *a, const at_box *b)
 {
     bool same = a->backend == b->backend && a->sign == b->sign && a->relations == b->relations;
     for (size_t i = 0; i < r->axes; i++) {
-        same =
-            same && (!is_numeric(&r->axis[i]) || memcmp(a->in[i], b->in[i], sizeof a->in[i]) == 0);
+        same = same && (!at_region_axis_is_numeric(&r->axis[i]) ||
+                        memcmp(a->in[i], b->in[i], sizeof a->in[i]) == 0);
     }
     return same;
 }
@@ -265,9 +122,9 @@ static void print_part(const at_audit *a, const at_box *b, FILE *out)
     char example[AT_CASE_TEXT_MAX];
     const char *lead = "   - ";
     for (size_t i = 0; i < a->region->axes; i++) {
-        if (!is_numeric(&a->region->axis[i]) &&
-            chosen_count(&a->region->axis[i], b->in[i]) < a->region->axis[i].count) {
-            print_axis(&a->region->axis[i], b->in[i], lead, out);
+        if (!at_region_axis_is_numeric(&a->region->axis[i]) &&
+            at_box_points(&a->region->axis[i], b->in[i]) < a->region->axis[i].count) {
+            at_box_print_axis(&a->region->axis[i], b->in[i], lead, out);
             lead = "     ";
         }
     }
@@ -285,14 +142,14 @@ static void print_paragraph(const at_audit *a, size_t first, int number, FILE *o
 {
     const at_box *b = &a->boxes.box[first];
     at_capability c = at_capability_at(a->set[b->backend], at_audit_entry(b->sign));
-    char relation[96];
+    char relation[AT_RELATION_TEXT];
     print_heading(a, b, number, out, colors);
     for (size_t i = 0; i < a->region->axes; i++) {
-        if (is_numeric(&a->region->axis[i])) {
-            print_axis(&a->region->axis[i], b->in[i], "   ", out);
+        if (at_region_axis_is_numeric(&a->region->axis[i])) {
+            at_box_print_axis(&a->region->axis[i], b->in[i], "   ", out);
         }
     }
-    if (relation_text(a->region, b, relation) != NULL) {
+    if (at_box_relation(a->region, b, relation) != NULL) {
         (void)fprintf(out, "   where    %s\n", relation);
     }
     for (size_t i = first; i < a->boxes.count; i++) {

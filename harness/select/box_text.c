@@ -1,0 +1,147 @@
+/* Boxes as JSON and as text. */
+#include "harness/select/box_text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { LIST_TEXT = 8192 };
+
+/* Text that grows in a fixed buffer; what does not fit is cut. */
+typedef struct buffer {
+    size_t used;
+    char text[LIST_TEXT];
+} buffer;
+
+static void put(buffer *b, const char *text)
+{
+    size_t n = strlen(text), room = sizeof b->text - 1 - b->used;
+    n = n < room ? n : room;
+    memcpy(b->text + b->used, text, n);
+    b->used += n;
+    b->text[b->used] = '\0';
+}
+
+static const char *value_of(const at_region_axis *a, size_t i)
+{
+    return strchr(a->point[i].text, '=') + 1;
+}
+
+bool at_region_axis_is_numeric(const at_region_axis *a)
+{
+    return a->key_count == 1 && a->key[0]->kind == AT_FIELD_INT;
+}
+
+/* Index of the next point at or after i whose membership is `in`; count when there is none. */
+static size_t next_point(const at_region_axis *a, const bool *chosen, bool in, size_t i)
+{
+    while (i < a->count && chosen[i] != in) {
+        i++;
+    }
+    return i;
+}
+
+/* How many chosen points from i on stand one step apart, and the step. */
+static size_t run_length(const at_region_axis *a, const bool *chosen, bool in, size_t i,
+                         int64_t *step)
+{
+    size_t n = 1, last = i;
+    for (size_t k = next_point(a, chosen, in, i + 1); k < a->count;
+         k = next_point(a, chosen, in, k + 1)) {
+        int64_t apart = a->point[k].value[0] - a->point[last].value[0];
+        if (apart <= 0 || (n > 1 && apart != *step)) {
+            break;
+        }
+        *step = apart;
+        last = k;
+        n++;
+    }
+    return n;
+}
+
+/* The values of an axis of one key: "8..64/8,512" or "bf16,f16". */
+static void put_values(buffer *b, const at_region_axis *a, const bool *chosen, bool in)
+{
+    const char *comma = "";
+    for (size_t i = next_point(a, chosen, in, 0); i < a->count;) {
+        int64_t step = 0;
+        size_t n = at_region_axis_is_numeric(a) ? run_length(a, chosen, in, i, &step) : 1, last = i;
+        n = n < 3 ? 1 : n;
+        for (size_t k = 1; k < n; k++) {
+            last = next_point(a, chosen, in, last + 1);
+        }
+        put(b, comma);
+        put(b, value_of(a, i));
+        if (last != i) {
+            char text[32];
+            put(b, "..");
+            put(b, value_of(a, last));
+            (void)snprintf(text, sizeof text, "/%" PRId64, step);
+            put(b, step != 1 ? text : "");
+        }
+        comma = ",";
+        i = next_point(a, chosen, in, last + 1);
+    }
+}
+
+size_t at_box_points(const at_region_axis *a, const bool *chosen)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->count; i++) {
+        n += chosen[i];
+    }
+    return n;
+}
+
+const char *at_box_relation(const at_region *r, const at_box *b, char text[AT_RELATION_TEXT])
+{
+    static const char *const signs[] = {"", "<", "==", "<=", ">", "!=", ">=", ""};
+    if (r->left < 0 || b->relations == 7) {
+        return NULL;
+    }
+    (void)snprintf(text, AT_RELATION_TEXT, "%s %s %s", r->axis[r->left].name, signs[b->relations],
+                   r->axis[r->right].name);
+    return text;
+}
+
+at_json *at_box_json(const at_region *r, const at_box *b)
+{
+    at_json *object = at_json_object();
+    for (size_t i = 0; i < r->axes; i++) {
+        const at_region_axis *axis = &r->axis[i];
+        if (axis->key_count == 1) {
+            buffer list = {0};
+            put_values(&list, axis, b->in[i], true);
+            at_json_put_text(object, axis->name, list.text);
+            continue;
+        }
+        at_json *points = at_json_array();
+        for (size_t k = 0; k < axis->count; k++) {
+            if (b->in[i][k]) {
+                at_json_add_text(points, axis->point[k].text);
+            }
+        }
+        at_json_put(object, axis->name, points);
+    }
+    return object;
+}
+
+void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out)
+{
+    size_t n = at_box_points(a, chosen);
+    bool in = 2 * n <= a->count + 1;
+    buffer list = {0};
+    if (n == a->count) {
+        return;
+    }
+    if (a->key_count == 1) {
+        put_values(&list, a, chosen, true);
+        (void)fprintf(out, "%s%-8s %s\n", lead, a->name, list.text);
+        return;
+    }
+    for (size_t i = next_point(a, chosen, in, 0), first = i; i < a->count;
+         i = next_point(a, chosen, in, i + 1)) {
+        put(&list, i > first ? ", " : "");
+        put(&list, a->point[i].text);
+    }
+    (void)fprintf(out, "%s%-8s %s%s\n", lead, a->name, in ? "" : "all but ", list.text);
+}

@@ -1,0 +1,35 @@
+/* Boxes as JSON and as text. Inside the folder and kernels/. */
+#ifndef AT_BOX_TEXT_H
+#define AT_BOX_TEXT_H
+
+#include <stdio.h>
+
+#include "harness/select/boxes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { AT_RELATION_TEXT = 96 };
+
+/* {axis: points}: an axis of one key as a list such as "8..64/8,512", others as an array of partial
+ * cases. */
+at_json *at_box_json(const at_region *r, const at_box *b);
+
+/* "dqk != dv"; NULL when the box does not restrict it. */
+const char *at_box_relation(const at_region *r, const at_box *b, char text[AT_RELATION_TEXT]);
+
+/* One line for an axis that the box restricts; the shorter of what is in and what is not. chosen
+ * [a->count]. */
+void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out);
+
+/* Points of the axis that are chosen. */
+size_t at_box_points(const at_region_axis *a, const bool *chosen);
+
+/* An axis of one key whose values are numbers. */
+bool at_region_axis_is_numeric(const at_region_axis *a);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
