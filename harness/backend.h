@@ -16,13 +16,11 @@ enum {
     AT_PROMISES_DET_ON_REQUEST = 8, /* ... when the case says det=1 */
     AT_MODELLED = 16,               /* a model of another build: named modelled.*, out of totals */
     AT_MUTANT = 32,                 /* planted fault: runs only when named */
-    AT_PROMISES_MASK = 64 /* writes `drop`, the dropout mask that it used, in the forward */
-    AT_MODELLED = 16,              /* a model of another build: named modelled.*, out of totals */
-    AT_MUTANT = 32,                /* planted fault: runs only when named */
-    AT_PLANS_ONLY = 64             /* builds plans and executes nothing: forward and backward return
-                                    * AT_OK for a built plan (BUILT), AT_REFUSED for one that cannot
-                                    * be built (UNBUILDABLE); engines are "forward:X", "backward:X",
-                                    * and only that step is called; p->t has no data */
+    AT_PROMISES_MASK = 64, /* writes `drop`, the dropout mask that it used, in the forward */
+    AT_PLANS_ONLY = 128    /* builds plans and executes nothing: forward and backward return
+                            * AT_OK for a built plan (BUILT), AT_REFUSED for one that cannot
+                            * be built (UNBUILDABLE); engines are "forward:X", "backward:X",
+                            * and only that step is called; p->t has no data */
 };
 enum { AT_ENGINE_NAME = 64, AT_ENGINES_MAX = 32 };
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/problem/strides.h"
+
 static at_status refuse(at_reason *why, const char *code, const char *text)
 {
     (void)snprintf(why->code, sizeof why->code, "%s", code);
@@ -28,9 +30,6 @@ static at_status check(const at_case *c, at_step step, at_reason *why)
         return refuse(why, "cudnn_off1_sink",
                       "sink=off1: the sink token is a tensor (sink=learned)");
     }
-    if (c->stride != AT_STRIDE_PACKED && c->stride != AT_STRIDE_DOUT_OTHER) {
-        return refuse(why, "cudnn_stride", "stride: only packed and dout_other are mapped yet");
-    }
     if (c->exec != AT_EXEC_ONCE) {
         return refuse(why, "cudnn_exec", "exec: offline graphs are only planned, exec=once");
     }
@@ -50,45 +49,38 @@ static at_cudnn_type type_of(int64_t dtype)
     return types[dtype];
 }
 
-/* Strides of [b h s d] in a buffer whose rows hold `slices` tensors: 3 for qkv, 2 for kv, else 1;
- * heads_first: the slices lie inside each head (h3, h2), else around the heads (3h, 2h). */
-static at_cudnn_tensor place(const at_case *c, int64_t layout, int64_t h, int64_t s, int64_t d,
-                             int64_t slices, bool heads_first)
+/* thd: the padded [b h s d] shape with the strides of bshd; the offsets tell where rows are. */
+static at_cudnn_tensor place(const at_case *c, at_tensor_id id)
 {
-    const int64_t b = c->batch, head = heads_first ? slices * d : d, row = slices * h * d;
-    at_cudnn_tensor t = {{b, h, s, d}, {s * row, head, row, 1}}; /* bshd and thd */
-    if (layout == AT_SBHD) {
-        t.stride[0] = row;
-        t.stride[2] = b * row;
-    } else if (layout == AT_BHSD) {
-        t.stride[0] = slices * h * s * d;
-        t.stride[1] = (heads_first ? slices : 1) * s * d;
-        t.stride[2] = d;
+    at_strides from;
+    at_cudnn_tensor t;
+    at_case_strides(&from, c, id);
+    memcpy(t.dim, from.shape, sizeof t.dim);
+    memcpy(t.stride, from.stride, sizeof t.stride);
+    if (c->layout == AT_THD && !(c->page > 0 && (id == AT_K || id == AT_V))) {
+        t.stride[0] = t.dim[2] * t.stride[2];
     }
+    return t;
+}
+
+/* The frontend's container is [pages h page d] whatever the strides. */
+static at_cudnn_tensor place_pages(const at_case *c, at_tensor_id id)
+{
+    at_cudnn_tensor t = place(c, id);
+    t.dim[0] = at_case_pages(c);
+    t.dim[2] = c->page;
     return t;
 }
 
 static void place_all(at_cudnn_spec *out, const at_case *c)
 {
-    const bool qkv = c->pack == AT_PACK_QKV3H || c->pack == AT_PACK_QKVH3;
-    const bool inside = c->pack == AT_PACK_QKVH3 || c->pack == AT_PACK_KVH2;
-    const int64_t q_slices = qkv ? 3 : 1, kv_slices = qkv ? 3 : c->pack != AT_PACK_NONE ? 2 : 1;
-    out->q = place(c, c->layout, c->heads_q, c->len_q, c->dim_qk, q_slices, inside);
-    out->k = place(c, c->layout, c->heads_kv, c->len_kv, c->dim_qk, kv_slices, inside);
-    out->v = place(c, c->layout, c->heads_v, c->len_kv, c->dim_v, kv_slices, inside);
-    out->o = place(c, c->layout, c->heads_q, c->len_q, c->dim_v, 1, false);
-    const int64_t other = c->layout == AT_BHSD ? AT_BSHD : AT_BHSD;
-    out->dout = place(c, c->stride == AT_STRIDE_DOUT_OTHER ? other : c->layout, c->heads_q,
-                      c->len_q, c->dim_v, 1, false);
-    if (c->page > 0) {
-        const int64_t pages = (c->len_kv + c->page - 1) / c->page * c->batch, p = c->page;
-        const at_cudnn_tensor k = {{pages, c->heads_kv, p, c->dim_qk},
-                                   {c->heads_kv * p * c->dim_qk, p * c->dim_qk, c->dim_qk, 1}};
-        const at_cudnn_tensor v = {{pages, c->heads_v, p, c->dim_v},
-                                   {c->heads_v * p * c->dim_v, p * c->dim_v, c->dim_v, 1}};
-        out->k = k;
-        out->v = v;
-    }
+    at_case train = *c;
+    train.pass = AT_PASS_TRAIN; /* dout has a place in every case */
+    out->q = place(c, AT_Q);
+    out->k = c->page > 0 ? place_pages(c, AT_K) : place(c, AT_K);
+    out->v = c->page > 0 ? place_pages(c, AT_V) : place(c, AT_V);
+    out->o = place(c, AT_O);
+    out->dout = c->page > 0 ? out->o : place(&train, AT_DO);
 }
 
 /* attest keeps keys i+off-wl <= j <= i+off+wr; cuDNN keeps j > i+shift-left and j <= i+shift+right,

@@ -57,7 +57,7 @@ static void test_strides(void)
     check_stride(&s.q, 512, 16, 64);
     check_stride(&s.k, 1024, 32, 128);
     s = spec_of("b=2:sq=8:skv=20:dqk=16:lens=full:page=8:pass=fwd", AT_STEP_FORWARD);
-    CHECK_INT(s.k.dim[0], 6);
+    CHECK_INT(s.k.dim[0], 8); /* 6 in use and a quarter more */
     CHECK_INT(s.k.dim[2], 8);
     CHECK_INT(s.len_kv, 20);
 }
@@ -67,7 +67,7 @@ static void test_refusals(void)
     static const char *const rows[][2] = {
         {"amask=bool.11", "cudnn_bool_mask"}, {"softcap=30", "cudnn_softcap"},
         {"sink=off1", "cudnn_off1_sink"},     {"sq=0", "cudnn_empty"},
-        {"exec=replay", "cudnn_exec"},        {"stride=row_gap", "cudnn_stride"},
+        {"exec=replay", "cudnn_exec"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         at_case c;
