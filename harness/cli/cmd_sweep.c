@@ -10,6 +10,7 @@
 #include "harness/cli/sweep_print.h"
 #include "harness/run/progress.h"
 #include "harness/run/runner.h"
+#include "harness/select/audit.h"
 
 #define SWEEP_FLAGS                                                                                \
     (AT_CHOICE_FLAGS | AT_FLAG(BACKEND) | AT_FLAG(ENGINE) | AT_FLAG(JOBS) |                        \
@@ -27,6 +28,8 @@ typedef struct sweep {
     at_plan plan;
     at_waivers *waivers;
     at_json *baseline;
+    size_t audit_count;
+    at_audit **audit;
     at_results *results;
     at_runner_outcome outcome;
     at_report report;
@@ -84,6 +87,34 @@ static at_status open_waivers(sweep *s, at_error *err)
     return access(path, F_OK) == 0 ? at_waivers_open(&s->waivers, path, today, err) : AT_OK;
 }
 
+/* The audits that the suite wants printed. */
+static at_status open_audits(sweep *s, at_error *err)
+{
+    const at_suite_audit *list = NULL;
+    size_t n = at_suite_audits(s->choice.suite, &list);
+    s->audit = calloc(n + 1, sizeof *s->audit);
+    if (s->audit == NULL) {
+        return at_fail(err, AT_NO_MEMORY, "no memory for %zu audits", n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        char text[sizeof list[i].arch + sizeof list[i].env + 8];
+        at_env *env = NULL;
+        bool has_arch = list[i].arch[0] != '\0', has_env = list[i].env[0] != '\0';
+        (void)snprintf(text, sizeof text, "%s%s%s%s", has_arch ? "arch=" : "", list[i].arch,
+                       has_arch && has_env ? "," : "", list[i].env);
+        at_status status = has_arch || has_env ? at_env_set(&env, text, err) : AT_OK;
+        at_audit_request request = {.corpus = s->choice.corpus,
+                                    .selector = list[i].selector,
+                                    .space = list[i].space,
+                                    .env = env};
+        status = status == AT_OK ? at_audit_open(&s->audit[i], &request, err) : status;
+        at_env_close(env);
+        AT_TRY(status);
+        s->audit_count++;
+    }
+    return AT_OK;
+}
+
 /* Everything that can be wrong with the input is found here, before anything is run or written. */
 static at_status prepare(sweep *s, at_error *err)
 {
@@ -92,6 +123,9 @@ static at_status prepare(sweep *s, at_error *err)
     AT_TRY(open_waivers(s, err));
     if (o->baseline != NULL) {
         AT_TRY(at_baseline_open(&s->baseline, o->baseline, err));
+    }
+    if (!o->jsonl && !o->dry_run) {
+        AT_TRY(open_audits(s, err));
     }
     AT_TRY(at_workers_open(&s->hosts, o, s->choice.corpus, s->jobs, err));
     at_plan_options options = {.chosen = s->choice.index,
@@ -263,9 +297,14 @@ static int conclude(sweep *s)
         char suffix[1024];
         at_worker_flags(o, suffix, sizeof suffix);
         at_print_style style = {.colors = o->colors, .suffix = suffix};
+        for (size_t i = 0; i < s->audit_count; i++) {
+            at_audit_print(s->audit[i], stdout, o->colors);
+            (void)puts("");
+        }
         at_print_backends(&s->report, &style);
         (void)puts("");
         at_print_findings(&s->report, &style);
+        at_print_errors(&s->report, &style);
         print_end(s, exit_code);
     }
     warn_unmatched(s);
@@ -283,6 +322,10 @@ static void release(sweep *s)
     at_plan_close(&s->plan);
     at_hosts_close(&s->hosts);
     at_json_close(s->baseline);
+    for (size_t i = 0; i < s->audit_count; i++) {
+        at_audit_close(s->audit[i]);
+    }
+    free(s->audit);
     at_waivers_close(s->waivers);
     at_choice_close(&s->choice);
 }

@@ -5,7 +5,7 @@
 
 #include "harness/cli/command.h"
 
-enum { FINDINGS_SHOWN = 25 };
+enum { FINDINGS_SHOWN = 25, ERRORS_SHOWN = 5 };
 
 static const char *color_of(at_kind kind, const at_print_style *style)
 {
@@ -131,6 +131,25 @@ static void print_finding(const at_finding *f, const at_record *r, size_t count,
     }
     at_repro_line(r, at_program, repro, sizeof repro);
     (void)printf("    %s%s\n", repro, style->suffix);
+}
+
+void at_print_errors(const at_report *report, const at_print_style *style)
+{
+    size_t shown = 0;
+    if (report->errors == 0) {
+        return;
+    }
+    (void)printf("\nattest itself failed on %zu case%s:\n", report->errors,
+                 report->errors == 1 ? "" : "s");
+    for (size_t i = 0; i < at_results_size(report->results) && shown < ERRORS_SHOWN; i++) {
+        const at_record *r = report->by_id[i];
+        if (at_kind_class(r->kind) == AT_CLASS_ERROR) {
+            char repro[AT_CASE_TEXT_MAX + 512];
+            at_repro_line(r, at_program, repro, sizeof repro);
+            (void)printf("  %s: %s\n    %s%s\n", r->code, r->message, repro, style->suffix);
+            shown++;
+        }
+    }
 }
 
 void at_print_findings(const at_report *report, const at_print_style *style)

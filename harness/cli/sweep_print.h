@@ -15,4 +15,7 @@ typedef struct at_print_style {
 void at_print_backends(const at_report *report, const at_print_style *style);
 void at_print_findings(const at_report *report, const at_print_style *style);
 
+/* The first cases that ended as ERROR; nothing when there are none. */
+void at_print_errors(const at_report *report, const at_print_style *style);
+
 #endif

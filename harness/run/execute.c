@@ -128,8 +128,8 @@ static at_kind kind_of_ours(at_status status)
     return status == AT_UNSUPPORTED ? AT_SKIP : status == AT_NO_MEMORY ? AT_OOM : AT_ERROR;
 }
 
-/* Inputs and reference. Their failures are ours, never the backend's. */
-static bool prepare(run *r)
+/* Inputs and poisoned outputs. Failures here and of the reference are ours, never the backend's. */
+static bool open_problem(run *r)
 {
     at_error err = {""};
     char code[48] = "reference";
@@ -142,10 +142,16 @@ static bool prepare(run *r)
     if (status != AT_OK) {
         return settle(r, AT_STEP_CLAIM, kind_of_ours(status), "problem", "%s", err.text);
     }
+    return true;
+}
+
+static bool make_reference(run *r)
+{
+    at_error err = {""};
     if (!at_session_has_gold(r->session, &r->how->backend->numeric)) {
         say(r, AT_BEGIN_REFERENCE);
     }
-    status = at_session_gold(r->session, &r->gold, &r->how->backend->numeric, &err);
+    at_status status = at_session_gold(r->session, &r->gold, &r->how->backend->numeric, &err);
     if (status != AT_OK) {
         return settle(r, AT_STEP_CLAIM, kind_of_ours(status), "reference", "%s", err.text);
     }
@@ -232,6 +238,25 @@ static bool run_step(run *r, at_step step)
         return repeat(r, step);
     }
     return true;
+}
+
+/* Launches without judging. False: a launch failed, as in an earlier run; no reference is needed.
+ */
+static bool probe(run *r)
+{
+    at_error err = {""};
+    at_step last = r->c->pass == AT_PASS_TRAIN ? AT_STEP_BACKWARD : AT_STEP_FORWARD;
+    for (at_step step = AT_STEP_FORWARD; step <= last; step++) {
+        say(r, step == AT_STEP_FORWARD ? AT_BEGIN_FORWARD : AT_BEGIN_BACKWARD);
+        at_status status = launch(r, step, &err);
+        r->v->step[step].ran = true;
+        if (status != AT_OK) {
+            return blame(r, step, status, &err);
+        }
+    }
+    at_verdict_init(r->v);
+    r->v->step[AT_STEP_CLAIM].ran = true;
+    return open_problem(r); /* poisons the outputs again */
 }
 
 static bool has_elements(const at_gold *gold)
@@ -355,7 +380,7 @@ void at_execute(at_verdict *out, char engine[AT_ENGINE_NAME], at_session *sessio
     } else if (r.c->invalid) {
         judge_invalid(&r, claimed);
         at_verdict_settle(out);
-    } else if (claimed && prepare(&r)) {
+    } else if (claimed && open_problem(&r) && (!how->probe || probe(&r)) && make_reference(&r)) {
         dump(&r, "the worker died");
         judge_all(&r);
     } else {

@@ -17,6 +17,7 @@ typedef struct at_execution {
     const char *engine; /* "" for the first one claimed */
     int64_t repeat; /* launches, at least 1; 2 and up compare bits where determinism is promised */
     bool force;     /* a refusal of the static check does not stop the launch */
+    bool probe;     /* launch first, make the reference and judge only if that succeeds */
     const char *dump; /* folder, or "" */
     void (*begin)(void *user, at_begin_step step, const at_verdict *so_far);
     void (*claimed)(void *user, const at_engines *engines, const char *engine);

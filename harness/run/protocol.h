@@ -31,6 +31,7 @@ typedef struct at_request {
     char engine[AT_ENGINE_NAME];
     int64_t repeat;          /* launches whose bits are compared where determinism is promised */
     bool force;              /* launch although the static check refuses */
+    bool probe;              /* launch first without judging: an earlier run ended in a launch */
     char dump[AT_PATH_TEXT]; /* folder for .npy files, "" for none */
 } at_request;
 

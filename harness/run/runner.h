@@ -12,7 +12,7 @@ extern "C" {
 
 typedef struct at_runner_options {
     int jobs;            /* workers, at least 1 */
-    double case_timeout; /* seconds for one request */
+    double case_timeout; /* seconds for each step of the backend; ours get ten times as much */
     double deadline;     /* seconds from the start; nothing is launched later. 0: none */
     int64_t repeat;      /* runs of each case, at least 1 */
     bool force;          /* run what selection or the static check refuses */

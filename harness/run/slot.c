@@ -44,12 +44,21 @@ void at_slot_kill(at_slot *s)
     s->state = AT_SLOT_EMPTY;
 }
 
+/* Did the runs so far fail in a launch, not in what was judged? */
+static bool failed_in_launch(const at_attempt *a)
+{
+    at_kind kind = a->worst.kind;
+    return a->runs > 0 && a->kinds == 1 &&
+           (kind == AT_KIND_REFUSED || kind == AT_CRASH || kind == AT_TIMEOUT);
+}
+
 void at_slot_send(at_slot *s, bool force, const char *dump)
 {
     at_request request = {.id = ++s->id, .repeat = 2, .force = force};
     (void)at_case_print(s->item->c, request.case_text);
     (void)snprintf(request.backend, sizeof request.backend, "%s", s->item->backend->name);
     (void)snprintf(request.engine, sizeof request.engine, "%s", s->engine);
+    request.probe = failed_in_launch(&s->attempt) && dump == NULL;
     (void)snprintf(request.dump, sizeof request.dump, "%s", dump != NULL ? dump : "");
     char *line = at_request_print(&request);
     at_process_hush(&s->process);
@@ -83,6 +92,15 @@ static at_step judged_step(const at_slot *s)
         break;
     }
     return AT_STEP_CLAIM;
+}
+
+/* Our own steps do more work than the backend's, and do not hang: they get more time. */
+enum { OWN_PATIENCE = 10 };
+
+static double limit_of(at_begin_step step, double case_timeout)
+{
+    bool ours = step == AT_BEGIN_PROBLEM || step == AT_BEGIN_REFERENCE || step == AT_BEGIN_JUDGE;
+    return ours ? OWN_PATIENCE * case_timeout : case_timeout;
 }
 
 static bool is_ours(at_begin_step step)
@@ -138,6 +156,7 @@ static at_status take_begin(at_slot *s, const at_event *event, at_error *err)
         s->step = strcmp(at_begin_steps[i], event->step) == 0 ? (at_begin_step)i : s->step;
     }
     s->began = true;
+    s->since = at_clock();
     AT_TRY(at_json_want_object(event->body, "verdict", false, &so_far, err));
     return so_far != NULL ? at_verdict_from_json(&s->verdict, so_far, err) : AT_OK;
 }
@@ -231,8 +250,9 @@ static bool check_limits(at_slot *s, double case_timeout)
              AT_OUTPUT_LIMIT >> 20);
         return true;
     }
-    if (busy && !(age < case_timeout)) {
-        fail(s, AT_TIMEOUT, "deadline", "no answer within %g seconds", case_timeout);
+    double limit = limit_of(s->step, case_timeout);
+    if (busy && !(age < limit)) {
+        fail(s, AT_TIMEOUT, "deadline", "no answer within %g seconds", limit);
         return true;
     }
     if (s->state == AT_SLOT_STARTING && !(age < HELLO_SECONDS)) {

@@ -46,7 +46,8 @@ typedef struct at_slot {
 /* Starts a process for the host, or takes over the one that was asked for its hello. */
 AT_API at_status at_slot_start(at_slot *s, at_hosts *hosts, int host, at_error *err) AT_MUST_CHECK;
 
-/* Sends the item's request. A worker that does not take it counts as dead. */
+/* Sends the item's request. A worker that does not take it counts as dead. After a run that ended
+ * in a launch (REFUSED, CRASH, ...) the request says so, and costs no reference. */
 AT_API void at_slot_send(at_slot *s, bool force, const char *dump);
 
 /* Takes in what has arrived and how much time has passed. True when the request has ended:

@@ -158,6 +158,7 @@ static void serve(worker *w, const char *line, size_t length)
                         .engine = request.engine,
                         .repeat = request.repeat,
                         .force = request.force,
+                        .probe = request.probe,
                         .dump = request.dump,
                         .begin = on_begin,
                         .claimed = on_claimed,
