@@ -157,7 +157,8 @@ class Sampler:
     def band(self, c):
         n = self.choice([0, 1, 4, 64, 127, 128, 256, 511, 4096])
         m = self.choice([0, 1, 128])
-        c["wl"], c["wr"] = self.choice([(-1, -1), (-1, 0), (n, 0), (n, 0), (n, 0), (n, n), (n, n), (0, n), (n, m), (n, m),
+        c["wl"], c["wr"] = self.choice([(-1, -1), (-1, 0), (n, 0), (n, 0), (n, 0), (n, n), (n, n), (0, n), (n, m),
+                                        (n, m),
                                         self.choice([(-1, n), (n, -1)])])
 
     def mask(self, c):
