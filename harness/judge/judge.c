@@ -13,10 +13,12 @@
 
 enum { CHUNKS_MAX = 64, SERIAL_BELOW = 1 << 15, DIM_MAX = 4096 };
 
-static const at_tensor_id step_tensors[AT_STEP_COUNT][3] = {
-    [AT_STEP_CLAIM] = {AT_TENSOR_COUNT, AT_TENSOR_COUNT, AT_TENSOR_COUNT},
-    [AT_STEP_FORWARD] = {AT_O, AT_LSE, AT_TENSOR_COUNT},
-    [AT_STEP_BACKWARD] = {AT_DQ, AT_DK, AT_DV},
+enum { STEP_TENSORS = 5 }; /* at most; AT_TENSOR_COUNT stands for none */
+static const at_tensor_id step_tensors[AT_STEP_COUNT][STEP_TENSORS] = {
+    [AT_STEP_CLAIM] = {AT_TENSOR_COUNT, AT_TENSOR_COUNT, AT_TENSOR_COUNT, AT_TENSOR_COUNT,
+                       AT_TENSOR_COUNT},
+    [AT_STEP_FORWARD] = {AT_O, AT_LSE, AT_TENSOR_COUNT, AT_TENSOR_COUNT, AT_TENSOR_COUNT},
+    [AT_STEP_BACKWARD] = {AT_DQ, AT_DK, AT_DV, AT_DBIAS, AT_DSINK},
 };
 
 /* The i-th output of the step, AT_TENSOR_COUNT where the problem has none. */
@@ -31,12 +33,6 @@ static bool is_wanted(const at_problem *p, at_tensor_id id)
     return (id != AT_DQ || (p->c.grads & AT_GRAD_Q) != 0) &&
            (id != AT_DK || (p->c.grads & AT_GRAD_K) != 0) &&
            (id != AT_DV || (p->c.grads & AT_GRAD_V) != 0);
-}
-
-/* Live rows of `id` in sequence b. */
-static int64_t live_rows(const at_problem *p, at_tensor_id id, int64_t b)
-{
-    return at_tensor_has_keys(id) ? p->len_kv[b] : p->len_q[b];
 }
 
 /* Mean of the values of one head; b < 0: not found yet. */
@@ -63,11 +59,12 @@ static void find_mean(const walk *w, int64_t b, int64_t h)
     const at_tensor *v = &w->p->t[AT_V];
     int64_t n = w->p->len_kv[b], head = h * v->shape[1] / w->t->shape[1];
     double u = at_dtype_roundoff(v->dtype), u_out = at_dtype_roundoff(w->rule.dtype);
+    double unit = (double)w->p->unit[AT_V] / (double)w->p->unit[w->id];
     AT_ASSERT(w->rule.dim <= DIM_MAX);
     for (int64_t d = 0; d < w->rule.dim; d++) {
         double sum = 0, size = 0;
         for (int64_t j = 0; j < n; j++) {
-            double x = at_tensor_get(v, b, head, j, d) / (double)n;
+            double x = at_tensor_get(v, b, head, j, d) / (double)n * unit;
             sum += x;
             size += fabs(x);
         }
@@ -78,13 +75,16 @@ static void find_mean(const walk *w, int64_t b, int64_t h)
     w->mean->h = h;
 }
 
-static void judge_dead(const walk *w, at_tally *t, const int64_t row[3], const void *stored)
+static void judge_dead(const walk *w, at_tally *t, const int64_t row[3], const void *stored,
+                       bool listed)
 {
     const at_contract *c = w->contract;
     double lse = c->dead_lse == AT_DEAD_LSE_PLUS_INF ? HUGE_VAL : -HUGE_VAL;
     const double *want = NULL, *bound = NULL;
     at_expect expect = AT_EXPECT_VALUE;
-    if ((w->id == AT_LSE && c->dead_lse == AT_DEAD_LSE_ANY) ||
+    /* Beside a sink LSE is its score or -inf, as the class says; only the reference knows. */
+    bool unknown = w->id == AT_LSE && w->p->c.sink != AT_SINK_NONE && !listed;
+    if (unknown || (w->id == AT_LSE && c->dead_lse == AT_DEAD_LSE_ANY) ||
         (w->id == AT_DQ && c->dead_grads == AT_DEAD_GRADS_ANY)) {
         return;
     }
@@ -144,17 +144,14 @@ static bool is_dead(const walk *w, const int64_t row[3], bool listed)
     if (listed && w->gold->dead != NULL) {
         return w->gold->dead[w->cursor];
     }
-    int64_t first = 0, last = 0;
-    if (!at_tensor_has_keys(w->id)) {
-        at_problem_keys(w->p, row[0], row[2], &first, &last);
-    }
-    return first > last;
+    bool rows = w->id == AT_O || w->id == AT_LSE || w->id == AT_DQ;
+    return rows && at_problem_is_dead(w->p, row[0], row[1], row[2]);
 }
 
 static void judge_row(walk *w, at_tally *t, const int64_t row[3])
 {
     const at_gold_tensor *g = w->gold;
-    bool live = row[2] < live_rows(w->p, w->id, row[0]);
+    bool live = row[2] < at_problem_live_rows(w->p, w->id, row[0]);
     if (!live && w->t->start != NULL) {
         return; /* packed sequences have no rows beyond their lengths */
     }
@@ -164,14 +161,16 @@ static void judge_row(walk *w, at_tally *t, const int64_t row[3])
         return;
     }
     bool listed = w->cursor < g->rows && compare_rows(g->row[w->cursor], row) == 0;
+    at_rule rule = w->rule;
+    rule.dim = at_problem_live_columns(w->p, w->id, row[0]);
     if (is_dead(w, row, listed)) {
-        judge_dead(w, t, row, stored);
+        judge_dead(w, t, row, stored, listed);
         t->listed += listed;
     } else if (listed) {
         int64_t at = w->cursor * g->dim;
-        at_tally_compare(t, &w->rule, row, stored, g->ref + at, g->bound + at, g->sigma + at);
+        at_tally_compare(t, &rule, row, stored, g->ref + at, g->bound + at, g->sigma + at);
     } else {
-        at_tally_classes(t, &w->rule, row, stored);
+        at_tally_classes(t, &rule, row, stored);
     }
     w->cursor += listed;
 }
@@ -294,7 +293,7 @@ void at_judge_step(at_step_verdict *out, at_step step, const at_problem *p, cons
     out->kind = AT_PASS;
     out->reason = (at_reason){"", ""};
     memset(out->m, 0, sizeof out->m);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < STEP_TENSORS; i++) {
         at_tensor_id id = output_of(p, step, i);
         if (id == AT_TENSOR_COUNT || !is_wanted(p, id)) {
             continue;
@@ -313,16 +312,17 @@ static bool each_live_row(const at_problem *p, at_step step, void *state,
                           bool (*visit)(void *state, at_tensor_id id, const int64_t row[3],
                                         const void *stored, size_t size))
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < STEP_TENSORS; i++) {
         at_tensor_id id = output_of(p, step, i);
         const at_tensor *t = id == AT_TENSOR_COUNT ? NULL : &p->t[id];
         int64_t heads = t != NULL ? t->shape[0] * t->shape[1] : 0;
         for (int64_t bh = 0; bh < heads; bh++) {
             int64_t b = bh / t->shape[1], h = bh % t->shape[1];
-            for (int64_t s = 0; s < live_rows(p, id, b); s++) {
+            for (int64_t s = 0; s < at_problem_live_rows(p, id, b); s++) {
                 int64_t row[3] = {b, h, s};
+                size_t width = (size_t)at_problem_live_columns(p, id, b);
                 if (!visit(state, id, row, at_tensor_at(t, b, h, s, 0),
-                           (size_t)t->shape[3] * at_dtype_size(t->dtype))) {
+                           width * at_dtype_size(t->dtype))) {
                     return false;
                 }
             }

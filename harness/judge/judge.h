@@ -9,7 +9,13 @@
 extern "C" {
 #endif
 
-/* Judges the tensors of one step (forward: o, lse; backward: dq dk dv as `grads` asks) after a
+/* Judges the dropout mask that a forward handed out, before there is a reference. PASS; SKIP
+ * (mask_hidden) when nothing was written; UNWRITTEN; WRONG: drop_value (neither 0 nor 1), drop_rate
+ * (the share kept is not 1 - dropout). */
+AT_API at_kind at_judge_dropout(const at_problem *p, at_reason *reason);
+
+/* Judges the tensors of one step (forward: o, lse; backward: dq dk dv dbias dsink as `grads` asks)
+ * after a
  * launch that returned AT_OK: tier 0 (memory, class, poison, contracts), then tier 1. Fills kind,
  * reason and measures of `out`; never fails: numbers are verdicts. */
 AT_API void at_judge_step(at_step_verdict *out, at_step step, const at_problem *p,

@@ -66,6 +66,12 @@ static bool check_promises(run *r)
         return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "pass",
                       "pass=stats: %s does not write LSE", b->name);
     }
+    if (c->dropout > 0 && !(b->promises & (AT_PROMISES_MASK | AT_PLANS_ONLY))) {
+        return settle(r, AT_STEP_CLAIM, AT_SKIP, "mask_hidden",
+                      "dropout=%.17g: %s does not hand out its dropout mask, so there is no answer "
+                      "to compare with",
+                      c->dropout, b->name);
+    }
     if (c->deterministic &&
         !(b->promises & (AT_PROMISES_DETERMINISM | AT_PROMISES_DET_ON_REQUEST))) {
         return settle(r, AT_STEP_CLAIM, AT_UNSUPPORTED_CASE, "det",
@@ -162,6 +168,18 @@ static bool make_reference(run *r)
     return true;
 }
 
+/* With dropout the reference needs the mask that the forward used, if that is a mask at all. */
+static bool refer_to_mask(run *r)
+{
+    at_reason reason;
+    if (r->c->dropout <= 0) {
+        return true;
+    }
+    at_kind kind = at_judge_dropout(r->p, &reason);
+    return kind == AT_PASS ? make_reference(r)
+                           : settle(r, AT_STEP_FORWARD, kind, reason.code, "%s", reason.text);
+}
+
 static at_status launch(run *r, at_step step, at_error *err)
 {
     const at_backend *b = r->how->backend;
@@ -224,6 +242,9 @@ static bool run_step(run *r, at_step step)
     s->ms = 1e3 * (at_clock() - start);
     if (status != AT_OK) {
         return blame(r, step, status, &err);
+    }
+    if (step == AT_STEP_FORWARD && !refer_to_mask(r)) {
+        return false;
     }
     say(r, AT_BEGIN_JUDGE);
     double ms = s->ms;
@@ -380,7 +401,8 @@ void at_execute(at_verdict *out, char engine[AT_ENGINE_NAME], at_session *sessio
     } else if (r.c->invalid) {
         judge_invalid(&r, claimed);
         at_verdict_settle(out);
-    } else if (claimed && open_problem(&r) && (!how->probe || probe(&r)) && make_reference(&r)) {
+    } else if (claimed && open_problem(&r) && (!how->probe || probe(&r)) &&
+               (r.c->dropout > 0 || make_reference(&r))) {
         dump(&r, "the worker died");
         judge_all(&r);
     } else {

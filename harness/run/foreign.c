@@ -14,6 +14,7 @@ struct at_foreign {
     bool ready, good;
     const at_problem *p;
     const at_gold *gold;
+    at_numeric_class numeric;
     at_verdict verdict;
     char *text; /* of the last at_foreign_verdict */
 };
@@ -66,7 +67,8 @@ static at_status prepare(at_foreign *run, const char *text, const char *numeric,
     (void)snprintf(code, 48, "problem");
     AT_TRY(at_session_problem(session, &run->p, err));
     (void)snprintf(code, 48, "reference");
-    return at_session_gold(session, &run->gold, &class, err);
+    run->numeric = class;
+    return run->c.dropout > 0 ? AT_OK : at_session_gold(session, &run->gold, &class, err);
 }
 
 at_foreign *at_foreign_open(const char *case_text, const char *numeric)
@@ -148,6 +150,26 @@ void at_foreign_keys(const at_foreign *run, int64_t b, int64_t i, int64_t *first
     }
 }
 
+/* With dropout the reference follows the mask that the forward wrote into `drop`. */
+static bool refer_to_mask(at_foreign *run, at_step_verdict *s)
+{
+    at_error err = {""};
+    if (run->c.dropout <= 0) {
+        return true;
+    }
+    s->kind = at_judge_dropout(run->p, &s->reason);
+    if (s->kind != AT_PASS) {
+        return false;
+    }
+    at_status status = at_session_gold(session, &run->gold, &run->numeric, &err);
+    if (status != AT_OK) {
+        s->kind = status == AT_NO_MEMORY ? AT_OOM : AT_ERROR;
+        (void)snprintf(s->reason.code, sizeof s->reason.code, "reference");
+        (void)snprintf(s->reason.text, sizeof s->reason.text, "%s", err.text);
+    }
+    return status == AT_OK;
+}
+
 int at_foreign_judge(at_foreign *run, const char *step, const char *refusal, double ms)
 {
     static const at_contract contract;
@@ -160,7 +182,7 @@ int at_foreign_judge(at_foreign *run, const char *step, const char *refusal, dou
         s->kind = AT_KIND_REFUSED;
         (void)snprintf(s->reason.code, sizeof s->reason.code, "refused");
         (void)snprintf(s->reason.text, sizeof s->reason.text, "%s", refusal);
-    } else {
+    } else if (which == AT_STEP_BACKWARD || refer_to_mask(run, s)) {
         at_judge_step(s, which, run->p, run->gold, &contract);
     }
     s->ran = true;

@@ -27,8 +27,9 @@ AT_API void at_foreign_close(at_foreign *run); /* NULL is legal */
  * such key, or one without a number. */
 AT_API double at_foreign_number(const at_foreign *run, const char *key);
 
-/* Address of the tensor ("q" "k" "v" "do" "o" "lse" "dq" "dk" "dv"), NULL where the pass has none.
- * shape and stride are [b h s d], strides in elements; *dtype becomes "bf16", ... */
+/* Address of the tensor ("q" "k" "v" "do" "o" "lse" "dq" "dk" "dv" "bias" "amask" "sink" "pages"
+ * "drop" "dbias" "dsink"), NULL where the case has none. shape and stride are [b h s d], strides in
+ * elements; *dtype becomes "bf16", ... */
 AT_API void *at_foreign_tensor(const at_foreign *run, const char *name, int64_t shape[4],
                                int64_t stride[4], const char **dtype);
 /* Live rows and keys of each sequence: [b] each. */

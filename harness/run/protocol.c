@@ -1,6 +1,7 @@
 #include "harness/run/protocol.h"
 
 #include <errno.h>
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static const promise promises[] = {
     {AT_PROMISES_STATS, "stats"},
     {AT_PROMISES_DETERMINISM, "determinism"},
     {AT_PROMISES_DET_ON_REQUEST, "determinism_on_request"},
+    {AT_PROMISES_MASK, "mask"},
 };
 enum { PROMISES = sizeof promises / sizeof promises[0] };
 
@@ -201,6 +203,17 @@ void at_event_close(at_event *event)
     *event = (at_event){.kind = AT_EVENT_BYE};
 }
 
+static at_status read_unit(float *out, const at_json *object, const char *key, at_error *err)
+{
+    double value = (double)*out;
+    AT_TRY(at_json_want_number(object, key, false, &value, err));
+    if (!(value >= 0 && value <= (double)FLT_MAX)) {
+        return at_fail(err, AT_INVALID, "\"%s\" accepts positive numbers, or 0 for none", key);
+    }
+    *out = (float)value;
+    return AT_OK;
+}
+
 at_status at_numeric_from_json(at_numeric_class *out, const at_json *object, at_error *err)
 {
     const char *p = "stored";
@@ -211,7 +224,15 @@ at_status at_numeric_from_json(at_numeric_class *out, const at_json *object, at_
     out->p = strcmp(p, "f32") == 0 ? AT_P_F32 : AT_P_STORED;
     AT_TRY(at_json_want_bool(object, "scores_stored", false, &out->scores_stored, err));
     AT_TRY(at_json_want_bool(object, "d_from_p", false, &out->d_from_p, err));
-    return at_json_want_bool(object, "head_rounded", false, &out->head_rounded, err);
+    AT_TRY(at_json_want_bool(object, "head_rounded", false, &out->head_rounded, err));
+    AT_TRY(read_unit(&out->p_unit, object, "p_unit", err));
+    AT_TRY(read_unit(&out->ds_unit, object, "ds_unit", err));
+    at_variant *v = &out->variant;
+    AT_TRY(at_json_want_bool(object, "bias_before_cap", false, &v->bias_before_cap, err));
+    AT_TRY(at_json_want_bool(object, "alibi_signed", false, &v->alibi_signed, err));
+    AT_TRY(at_json_want_bool(object, "alibi_paper", false, &v->alibi_paper, err));
+    AT_TRY(at_json_want_bool(object, "lse_log2", false, &v->lse_log2, err));
+    return at_json_want_bool(object, "lse_without_sink", false, &v->lse_without_sink, err);
 }
 
 static at_status read_promises(unsigned *out, const at_json *backend, at_error *err)
@@ -227,7 +248,7 @@ static at_status read_promises(unsigned *out, const at_json *backend, at_error *
         if (k == PROMISES) {
             return at_fail(err, AT_INVALID,
                            "\"promises\" accepts backward, stats, determinism, "
-                           "determinism_on_request");
+                           "determinism_on_request, mask");
         }
         *out |= promises[k].bit;
     }
@@ -305,6 +326,26 @@ at_json *at_numeric_to_json(const at_numeric_class *numeric)
     at_json_put_bool(object, "scores_stored", numeric->scores_stored);
     at_json_put_bool(object, "d_from_p", numeric->d_from_p);
     at_json_put_bool(object, "head_rounded", numeric->head_rounded);
+    const at_variant *v = &numeric->variant;
+    const struct {
+        const char *key;
+        bool value;
+    } rare[] = {
+        {"bias_before_cap", v->bias_before_cap},   {"alibi_signed", v->alibi_signed},
+        {"alibi_paper", v->alibi_paper},           {"lse_log2", v->lse_log2},
+        {"lse_without_sink", v->lse_without_sink},
+    };
+    for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
+        if (rare[i].value) {
+            at_json_put_bool(object, rare[i].key, true);
+        }
+    }
+    if (numeric->p_unit > 0) {
+        at_json_put_number(object, "p_unit", (double)numeric->p_unit);
+    }
+    if (numeric->ds_unit > 0) {
+        at_json_put_number(object, "ds_unit", (double)numeric->ds_unit);
+    }
     return object;
 }
 

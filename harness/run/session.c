@@ -36,14 +36,19 @@ static void drop_gold(kept_gold *g)
     free(g);
 }
 
+static void forget_golds(at_session *s)
+{
+    while (s->golds > 0) {
+        drop_gold(s->gold[--s->golds]);
+    }
+}
+
 void at_session_close(at_session *s)
 {
     if (s == NULL) {
         return;
     }
-    for (int i = 0; i < s->golds; i++) {
-        drop_gold(s->gold[i]);
-    }
+    forget_golds(s);
     at_arena_close(s->arena);
     free(s);
 }
@@ -72,10 +77,19 @@ at_status at_session_problem(at_session *s, const at_problem **out, at_error *er
     return AT_OK;
 }
 
+static bool same_variant(const at_variant *a, const at_variant *b)
+{
+    return a->bias_before_cap == b->bias_before_cap && a->alibi_signed == b->alibi_signed &&
+           a->alibi_paper == b->alibi_paper && a->lse_log2 == b->lse_log2 &&
+           a->lse_without_sink == b->lse_without_sink;
+}
+
 static bool same_class(const at_numeric_class *a, const at_numeric_class *b)
 {
     return a->p == b->p && a->scores_stored == b->scores_stored && a->d_from_p == b->d_from_p &&
-           a->head_rounded == b->head_rounded;
+           a->head_rounded == b->head_rounded && !(a->p_unit < b->p_unit) &&
+           !(a->p_unit > b->p_unit) && !(a->ds_unit < b->ds_unit) && !(a->ds_unit > b->ds_unit) &&
+           same_variant(&a->variant, &b->variant);
 }
 
 static kept_gold *find_gold(const at_session *s, const at_numeric_class *numeric)
@@ -96,6 +110,9 @@ bool at_session_has_gold(const at_session *s, const at_numeric_class *numeric)
 at_status at_session_gold(at_session *s, const at_gold **out, const at_numeric_class *numeric,
                           at_error *err)
 {
+    if (s->c.dropout > 0) {
+        forget_golds(s);
+    }
     kept_gold *found = find_gold(s, numeric);
     if (found != NULL) {
         *out = &found->gold;
