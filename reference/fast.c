@@ -9,6 +9,13 @@
 #include "reference/gold.h"
 #include "reference/sample.h"
 
+bool at_fast_supports(const at_case *c)
+{
+    bool fp8 = c->dtype == AT_F8E4M3 || c->dtype == AT_F8E5M2;
+    return !fp8 && c->amask == AT_AMASK_NONE && c->bias == AT_BIAS_NONE &&
+           c->sink == AT_SINK_NONE && c->dropout == 0;
+}
+
 int at_fast_threads(int64_t n)
 {
     int most = omp_get_max_threads();

@@ -80,6 +80,9 @@ static inline at_row *at_fast_row(const at_fast *f, int64_t b, int64_t h, int64_
     return first >= 0 ? &f->rows[first + i] : NULL;
 }
 
+/* Cases that this path computes; the golden one computes the others. */
+bool at_fast_supports(const at_case *c);
+
 /* The answer: complete, or sampled where path is AT_REFERENCE_AUTO and the case is large. */
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
                       at_arena *arena, at_error *err) AT_MUST_CHECK;

@@ -15,7 +15,7 @@ static void find_d(at_fast_work *w, const at_fast_place *at)
         at_noise_d sums = {0};
         for (int64_t i = r * dim; i < (r + 1) * dim; i++) {
             d += w->dout[i] * w->o[i];
-            rounding += w->dout[i] * (at_noise_round(&at->f->m.o, w->o[i]) - w->o[i]);
+            rounding += w->dout[i] * (at_noise_round(&at->f->m.out[AT_O], w->o[i]) - w->o[i]);
             at_noise_add_output(&at->f->m, &sums, w->dout[i], w->o[i], w->rows[r]->keys);
         }
         w->rows[r]->d = d;
@@ -30,7 +30,7 @@ static void find_d(at_fast_work *w, const at_fast_place *at)
  * the sums of D's variance grow. */
 static void gradient_terms(at_fast_work *w, const at_fast_place *at)
 {
-    double least = at->f->m.p.half / at->f->m.p.u;
+    double least = at->f->m.ds.half / at->f->m.ds.u;
     for (int64_t r = 0; r < at->block->n; r++) {
         int64_t from = 0, n = at_fast_part_of(w, at, r, &from), e = r * at->n + from;
         at_fast_pairs x = at_fast_pairs_of(w, at, r, from, n);
@@ -116,7 +116,7 @@ static void finish_gradient(const at_fast_work *w, const at_fast_place *at, int6
             sum.c = w->dq_c[i] * a_unit * a_unit + row->common_var * sum.ref * sum.ref +
                     row->d_var * at_noise_square(scale * w->mass[i]) +
                     at_noise_total_var(m, row->keys, sum.ref, scale);
-            at_noise_finish(&sum, &m->in, &t->bound[e], &t->sigma[e]);
+            at_noise_finish(&sum, &m->out[AT_DQ], &t->bound[e], &t->sigma[e]);
         }
     }
 }

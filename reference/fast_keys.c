@@ -82,6 +82,8 @@ static at_status work_open(at_fast_key_work *w, const at_fast *f, int64_t rows, 
     int64_t heads_k = f->unit_heads / f->group_k, heads_v = f->unit_heads / f->group_v;
     AT_TRY(gradient_open(&w->dk, heads_k, qk, keys, f->scale, arena, err));
     AT_TRY(gradient_open(&w->dv, heads_v, v, keys, f->scale, arena, err));
+    w->dk.id = AT_DK;
+    w->dv.id = AT_DV;
     w->dk.weight = f->p->scale;
     w->dk.group = f->group_k;
     w->dk.count = w->count_k;
@@ -167,7 +169,7 @@ static void add_head(at_fast_gradient *g, const at_fast_key_block *at, int64_t h
         double x = g->weight * g->head[i];
         g->ref[to + i] += x;
         if (at->f->scale) {
-            double rounding = m->head_rounded ? fmax(m->in.u * fabs(x), m->in.half) : 0;
+            double rounding = m->head_rounded ? at_noise_rho(&m->out[g->id], x) : 0;
             g->a[to + i] += rounding;
             g->c[to + i] += AT_NOISE_TERM * rounding * rounding;
             g->squares[to + i] += x * x;
@@ -186,7 +188,7 @@ static void finish_scale(const at_fast_gradient *g, const at_fast_key_block *at,
     at_noise_sum sum = {.ref = g->ref[i], .a = g->a[i], .known = g->known[i]};
     sum.c = g->c[i] + at_noise_total_var(m, n, sum.ref, unit) +
             at_noise_heads_var(n, g->squares[i], sum.ref, (double)g->group);
-    at_noise_finish(&sum, &m->in, &t->bound[e], &t->sigma[e]);
+    at_noise_finish(&sum, &m->out[id], &t->bound[e], &t->sigma[e]);
 }
 
 static void finish(const at_fast_gradient *g, const at_fast_key_block *at, at_tensor_id id,

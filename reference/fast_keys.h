@@ -7,6 +7,7 @@
 /* Gradient of one of K or V for the block's keys and the unit's heads: value, sum of roundings,
  * variance [heads K dim], and the query head at hand [K dim]. */
 typedef struct at_fast_gradient {
+    at_tensor_id id;
     int64_t heads, dim, group; /* of the unit; query heads a head */
     double *source;            /* the unit's K or V [heads K dim] */
     float *square;             /* its squares in f32, times unit^2 of the head */

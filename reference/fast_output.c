@@ -108,7 +108,8 @@ static void output_scale_row(at_fast_work *w, const at_fast_place *at, int64_t r
         at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e, .flat = row->flat_p};
         sum.c = (w->o_c[i] + moved) * e * e + (row->sum_var + row->flat_var) * ref * ref +
                 at_noise_total_var(m, row->keys, ref, 0);
-        at_noise_finish(&sum, &m->o, &o->bound[index * dim + d], &o->sigma[index * dim + d]);
+        at_noise_finish(&sum, &m->out[AT_O], &o->bound[index * dim + d],
+                        &o->sigma[index * dim + d]);
     }
     if (lse->rows > 0) {
         at_noise_lse(m, row, w->p_sums[r].linear, &lse->bound[index], &lse->sigma[index]);
@@ -128,7 +129,7 @@ static void finish_output(at_fast_work *w, const at_fast_place *at)
         if (row->keys > 0 && at->wanted) {
             memcpy(o->ref + index * dim, w->o + r * dim, (size_t)dim * sizeof(double));
             if (lse->rows > 0) {
-                lse->ref[index] = row->lse;
+                lse->ref[index] = row->lse_out * at->f->m.lse_factor;
             }
             if (at->f->scale) {
                 output_scale_row(w, at, r);

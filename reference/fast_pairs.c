@@ -50,7 +50,8 @@ AT_CLONES int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *
     double sum = m->cap > 0 ? sum_exp(m, true, raw, n, max) : sum_exp(m, false, raw, n, max);
     row->max = max;
     row->inv_sum = 1 / sum;
-    row->lse = max + log(sum);
+    row->lse = row->lse_out = max + log(sum);
+    row->lse_share = 1;
     return best;
 }
 
@@ -109,7 +110,7 @@ AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *r
 #pragma omp simd reduction(+ : linear, square, pp, t1, t2)
     for (int64_t j = 0; j < n; j++) {
         double s = score_of(&m, capped, raw[j]);
-        double x0 = at_noise_score(&m, raw[j], s, factor * (double)squares[j], lse);
+        double x0 = at_noise_score(&m, raw[j], s, 0, factor * (double)squares[j], lse);
         at_noise_p t = at_noise_of_p(&m, p[j], at_noise_exp(x0), keys);
         a[j] = (float)(AT_FAST_UNITS * t.a);
         c[j] = (float)(AT_FAST_UNITS * AT_FAST_UNITS * t.c);
@@ -155,7 +156,7 @@ AT_INLINE back back_of(const at_noise *m, bool capped, const at_fast_pairs *x, i
     const at_row *row = x->row;
     double s = score_of(m, capped, x->raw[j]), dp = x->dp[j], d = row->d;
     double squares = x->squares_factor * (double)x->squares[j];
-    double x1 = at_noise_exp(at_noise_score(m, x->raw[j], s, squares, row->lse));
+    double x1 = at_noise_exp(at_noise_score(m, x->raw[j], s, 0, squares, row->lse));
     double own = at_noise_dp(m, dp, x->dp_factor * (double)x->dp_squares[j], d);
     back out = {.slope = at_noise_slope_most(m, s, x1), .x = x1, .own = own};
     out.t = at_noise_of_ds(m, row, x->p[j], s, x1, dp, own, count);
@@ -195,7 +196,7 @@ AT_INLINE void d_terms(const at_fast_pairs *pairs, bool capped, bool chain, at_n
         back b = back_of(&m, capped, &local, j, row.keys);
         double p = x.p[j], dp = x.dp[j];
         double squares = m.d_from_p ? dp * dp : x.dp_factor * (double)x.dp_squares[j];
-        rounded += at_noise_square(at_noise_rho(&m, p) * dp);
+        rounded += at_noise_square(at_noise_rho(&m.p, p) * dp);
         score += at_noise_square(p * (dp - row.d) * b.x);
         chained += p * p * squares;
         stored += at_noise_square(p * m.u_s * dp);
@@ -271,7 +272,7 @@ AT_INLINE void key_terms(const at_fast_pairs *pairs, bool capped, bool chain,
         double up = AT_FAST_UNITS * col.p_unit[j], us = AT_FAST_UNITS * col.ds_unit[j];
         double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds);
         a_p[j] = (float)(up * t.a);
-        c_p[j] = (float)(up * up * (t.c + t.w + x.p[j] * x.p[j] * row.lse_var));
+        c_p[j] = (float)(up * up * (t.c + t.w + x.p[j] * x.p[j] * row.p_var));
         a_ds[j] = (float)(us * b.t.a);
         c_ds[j] = (float)(us * us * (b.t.c + common));
         double p_error = at_noise_p_error(&m, x.p[j]);

@@ -140,7 +140,7 @@ static void tile_scale(at_fast_key_work *w, const at_fast_key_block *at, const a
         at_fast_key_terms(&x, &columns, &out);
     }
     const at_noise *m = &at->f->m;
-    bool low_p = m->p.u > AT_NOISE_E, low_d = m->o.u > AT_NOISE_E && !m->d_from_p;
+    bool low_p = m->p.u > AT_NOISE_E, low_d = m->out[AT_O].u > AT_NOISE_E && !m->d_from_p;
     const coefficients dv = {w->a_p, w->c_p, w->k_p, w->p_unit, low_p};
     const coefficients dk = {w->a_ds, w->c_ds, w->k_ds, w->ds_unit,
                              low_d || (low_p && m->p_times > 1)};

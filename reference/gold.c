@@ -4,9 +4,11 @@
 
 bool at_gold_makes(const at_case *c, at_tensor_id id)
 {
-    bool backward = id == AT_DQ || id == AT_DK || id == AT_DV;
+    bool train = c->pass == AT_PASS_TRAIN;
     return id == AT_O || (id == AT_LSE && c->pass != AT_PASS_FWD) ||
-           (backward && c->pass == AT_PASS_TRAIN);
+           (train && (id == AT_DQ || id == AT_DK || id == AT_DV)) ||
+           (train && id == AT_DBIAS && (c->grads & AT_GRAD_B) != 0) ||
+           (train && id == AT_DSINK && (c->grads & AT_GRAD_S) != 0);
 }
 
 static bool on_q_side(at_tensor_id id)
@@ -14,33 +16,38 @@ static bool on_q_side(at_tensor_id id)
     return id == AT_O || id == AT_LSE || id == AT_DQ;
 }
 
-int64_t at_gold_heads(const at_case *c, at_tensor_id id)
+int64_t at_gold_batch(const at_case *c, at_tensor_id id)
 {
-    return id == AT_DK ? c->heads_kv : id == AT_DV ? c->heads_v : c->heads_q;
+    bool shared = id == AT_DBIAS && (at_bias_broadcast((at_bias)c->bias) & 1) == 0;
+    return id == AT_DSINK ? 1 : shared ? (c->batch > 0 ? 1 : 0) : c->batch;
 }
 
-int64_t at_gold_len(const at_problem *p, at_tensor_id id, int64_t b)
+int64_t at_gold_heads(const at_case *c, at_tensor_id id)
 {
-    return on_q_side(id) ? p->len_q[b] : p->len_kv[b];
+    bool shared = id == AT_DBIAS && (at_bias_broadcast((at_bias)c->bias) & 2) == 0;
+    return id == AT_DK ? c->heads_kv : id == AT_DV ? c->heads_v : shared ? 1 : c->heads_q;
 }
 
 int64_t at_gold_dim(const at_case *c, at_tensor_id id)
 {
-    return id == AT_LSE ? 1 : id == AT_O || id == AT_DV ? c->dim_v : c->dim_qk;
+    return id == AT_LSE || id == AT_DSINK ? 1
+           : id == AT_DBIAS               ? c->len_kv
+           : id == AT_O || id == AT_DV    ? c->dim_v
+                                          : c->dim_qk;
 }
 
 int64_t at_gold_first(const at_problem *p, at_tensor_id id, int64_t b, int64_t h)
 {
-    int64_t first = 0;
-    for (int64_t i = 0; i < b; i++) {
-        first += at_gold_heads(&p->c, id) * at_gold_len(p, id, i);
+    int64_t first = 0, batch = at_gold_batch(&p->c, id);
+    for (int64_t i = 0; i < b && i < batch; i++) {
+        first += at_gold_heads(&p->c, id) * at_problem_live_rows(p, id, i);
     }
-    return b < p->c.batch ? first + h * at_gold_len(p, id, b) : first;
+    return b < batch ? first + h * at_problem_live_rows(p, id, b) : first;
 }
 
 int64_t at_gold_total(const at_problem *p, at_tensor_id id)
 {
-    return at_gold_first(p, id, p->c.batch, 0);
+    return at_gold_first(p, id, at_gold_batch(&p->c, id), 0);
 }
 
 at_status at_gold_take(void *pointer, at_arena *arena, int64_t count, size_t size, at_error *err)
@@ -76,9 +83,9 @@ at_status at_gold_open(at_gold_tensor *out, const at_problem *p, at_tensor_id id
 void at_gold_list(at_gold_tensor *out, const at_problem *p, at_tensor_id id)
 {
     int64_t n = 0;
-    for (int64_t b = 0; b < p->c.batch; b++) {
+    for (int64_t b = 0; b < at_gold_batch(&p->c, id); b++) {
         for (int64_t h = 0; h < at_gold_heads(&p->c, id); h++) {
-            for (int64_t s = 0; s < at_gold_len(p, id, b); s++, n++) {
+            for (int64_t s = 0; s < at_problem_live_rows(p, id, b); s++, n++) {
                 out->row[n][0] = b;
                 out->row[n][1] = h;
                 out->row[n][2] = s;

@@ -4,12 +4,12 @@
 
 #include "reference/reference.h"
 
-/* Tensors that the pass makes: AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV. */
+/* Tensors that the pass makes, of AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV, AT_DBIAS, AT_DSINK. */
 bool at_gold_makes(const at_case *c, at_tensor_id id);
 
-/* Heads, live length of sequence b and row size of one of them. */
+/* Sequences, heads and row size of one of them; 1 where it is broadcast. */
+int64_t at_gold_batch(const at_case *c, at_tensor_id id);
 int64_t at_gold_heads(const at_case *c, at_tensor_id id);
-int64_t at_gold_len(const at_problem *p, at_tensor_id id, int64_t b);
 int64_t at_gold_dim(const at_case *c, at_tensor_id id);
 
 /* Live rows of the whole tensor. */

@@ -3,36 +3,48 @@
 #endif
 #include "reference/noise.h"
 
-static at_noise_type type_of(at_dtype dtype)
+static at_noise_type type_of(at_dtype dtype, double unit)
 {
     double u = at_dtype_roundoff(dtype), step = at_dtype_tiny(dtype);
     return (at_noise_type){
         .u = u,
-        .half = step / 2,
+        .half = step / 2 * unit,
+        .unit = unit,
+        .per_unit = 1 / unit,
         .split = u * 0x1p53 + 1, /* bits = -log2(u) */
         .magic = step * 0x1.8p52,
         .least = step / (2 * u),
     };
 }
 
+static bool is_float(at_dtype dtype)
+{
+    return dtype < AT_DTYPE_COUNT;
+}
+
 void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric)
 {
-    at_dtype in = (at_dtype)p->c.dtype;
-    double n = (double)p->c.dim_qk, n_v = (double)p->c.dim_v;
+    const at_case *c = &p->c;
+    at_dtype in = (at_dtype)c->dtype, product = numeric->p == AT_P_STORED ? in : AT_F32;
+    double n = (double)c->dim_qk, n_v = (double)c->dim_v;
+    bool biased = c->bias != AT_BIAS_NONE && !(numeric->variant.bias_before_cap && c->softcap > 0);
     *out = (at_noise){
-        .in = type_of(in),
-        .o = type_of((at_dtype)p->c.odt),
-        .lse = type_of(AT_F32),
-        .p = type_of(numeric->p == AT_P_STORED ? in : AT_F32),
+        .p = type_of(product, numeric->p_unit > 0 ? (double)numeric->p_unit : 1),
+        .ds = type_of(product, numeric->ds_unit > 0 ? (double)numeric->ds_unit : 1),
         .u_s = numeric->scores_stored ? at_dtype_roundoff(in) : 0,
         .p_times = numeric->scores_stored ? 2 : 1,
         .chain = in == AT_F32,
         .d_from_p = numeric->d_from_p,
         .head_rounded = numeric->head_rounded,
         .scale = p->scale,
-        .cap = p->c.softcap,
-        .inv_cap = p->c.softcap > 0 ? 1 / p->c.softcap : 0,
-        .capped = p->c.softcap > 0 ? 1 : 0,
+        .cap = c->softcap,
+        .inv_cap = c->softcap > 0 ? 1 / c->softcap : 0,
+        .capped = c->softcap > 0 ? 1 : 0,
+        .added = biased || c->amask >= AT_AMASK_ADD_11 ? 1 : 0,
+        .dropped = c->dropout > 0 ? 1 : 0,
+        .sink = c->sink != AT_SINK_NONE,
+        .lse_bare = c->sink != AT_SINK_NONE && numeric->variant.lse_without_sink,
+        .lse_factor = numeric->variant.lse_log2 ? 1 / log(2) : 1,
         .dim_qk = n,
         .dim_v = n_v,
         .dot_qk_total = AT_NOISE_CHAIN_TOTAL * n,
@@ -41,6 +53,10 @@ void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *n
         .dot_v_squares = AT_NOISE_CHAIN_SQUARES * n_v + AT_NOISE_ELEMENT,
         .dp_floor = AT_NOISE_STEP32 * sqrt(n_v),
     };
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
+        at_dtype dtype = is_float(p->t[id].dtype) ? p->t[id].dtype : AT_F32;
+        out->out[id] = type_of(dtype, (double)p->unit[id]);
+    }
 }
 
 double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *sums)
@@ -62,11 +78,12 @@ double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *su
 void at_noise_lse(const at_noise *m, const at_row *row, double linear, double *bound, double *sigma)
 {
     /* The chain model's x0 is a standard deviation, the loose one's is close to a limit. */
-    double coherent = (m->chain ? AT_NOISE_LOOSE : 1) * linear;
-    double few = coherent + AT_NOISE_MANY * sqrt(row->sum_var);
-    double many = AT_NOISE_MANY * sqrt(row->lse_var + row->shift_var);
-    double size = 1 + fabs(row->lse), units = AT_NOISE_LOOSE * AT_NOISE_E * size;
-    *bound = AT_NOISE_SAFETY * (units + (few < many ? few : many));
-    *sigma =
-        sqrt(AT_NOISE_UNIFORM * at_noise_square(m->lse.u * size) + row->lse_var + row->shift_var);
+    double share = row->lse_share, dev = sqrt(row->lse_var + row->shift_var) / share;
+    double coherent = (m->chain ? AT_NOISE_LOOSE : 1) * linear / share;
+    double few = coherent + AT_NOISE_MANY * sqrt(row->sum_var) / share;
+    double many = AT_NOISE_MANY * dev;
+    double size = 1 + fabs(row->lse_out), units = AT_NOISE_LOOSE * AT_NOISE_E * size;
+    *bound = AT_NOISE_SAFETY * (units + (few < many ? few : many)) * m->lse_factor;
+    *sigma = sqrt(AT_NOISE_UNIFORM * at_noise_square(m->out[AT_LSE].u * size) + dev * dev) *
+             m->lse_factor;
 }

@@ -53,22 +53,25 @@
 #define AT_NOISE_STEP32 0x1p-150
 
 /* A storage type as a rounding of doubles: unit roundoff, half of the subnormal step, and what
- * at_noise_round needs. */
+ * at_noise_round needs. A stored 1 stands for `unit`, of which `half` is a multiple too. */
 typedef struct at_noise_type {
-    double u, half;
+    double u, half, unit, per_unit;
     double split, magic, least; /* 2^(53 - bits) + 1; 1.5 2^52 steps; smallest normal number */
 } at_noise_type;
 
 /* What the model needs to know of a case and a numeric class, worked out once. */
 typedef struct at_noise {
-    at_noise_type in, o, lse; /* of q k v dq dk dv, of o, of lse */
-    at_noise_type p;          /* of P and dS at the matrix multiply */
-    double u_s;               /* unit roundoff of stored S and dP; 0 when they stay in f32 */
-    double p_times;           /* roundings of P: 2 when it is stored before use */
-    bool chain;               /* f32 inputs: chains of additions in place of the loose terms */
+    at_noise_type out[AT_TENSOR_COUNT]; /* of each tensor */
+    at_noise_type p, ds;                /* of P and dS at the matrix multiply */
+    double u_s;     /* unit roundoff of stored S and dP; 0 when they stay in f32 */
+    double p_times; /* roundings of P: 2 when it is stored before use */
+    bool chain;     /* f32 inputs: chains of additions in place of the loose terms */
     bool d_from_p, head_rounded;
     double scale, cap, inv_cap; /* cap and inv_cap 0: off */
-    double capped;              /* 1 when capped, else 0 */
+    double capped, added;       /* 1 when capped, when something is added to the score; else 0 */
+    double dropped;             /* 1 with dropout */
+    bool sink, lse_bare;        /* a sink; LSE without it */
+    double lse_factor;          /* 1, or 1 / ln 2 */
     double dim_qk, dim_v;
     double dot_qk_total, dot_v_total; /* variance of a dot product by its square total and ... */
     double dot_qk_squares, dot_v_squares; /* ... by the sum of its squared terms */
@@ -78,16 +81,22 @@ typedef struct at_noise {
 /* One score row: what the backward and the error scale need of it. */
 typedef struct at_row {
     double max, inv_sum, lse; /* P = exp(S - max) inv_sum */
-    double keys;              /* keys it sees; 0: dead, nothing else is set */
+    double keys;              /* keys it sees; 0: dead, nothing else is set but lse_out */
+    double lse_out;           /* LSE as asked for: without the sink where the variant says so */
+    double sink_s, sink_p;    /* score and probability of the sink; 0 without */
+    double sink_x;            /* relative score noise of the latter */
     double d;                 /* D = rowsum(dO O) */
     double d_var;             /* variance of D as kernels compute it */
     double sum_var;           /* relative variance of the row sum of P as a chain of additions */
     double lse_var;           /* the same with the score noise in it: variance of LSE unrounded */
-    double flat_p;            /* how far the roundings of P agree in the row, 0..1 */
-    double flat_var;          /* relative variance of P that they have in common */
-    double d_round;           /* what D gains by rounding O; 0 where D is made from P */
-    double shift_var;         /* variance of LSE by a rounding that stored scores share */
-    double common_var;        /* relative variance of the backward's P that is common to the row */
+    double lse_share;  /* what P adds up to over the keys, where LSE is asked without the sink; else
+                          1 */
+    double p_var;      /* lse_var as a relative variance of P, which cannot be off by more */
+    double flat_p;     /* how far the roundings of P agree in the row, 0..1 */
+    double flat_var;   /* relative variance of P that they have in common */
+    double d_round;    /* what D gains by rounding O; 0 where D is made from P */
+    double shift_var;  /* variance of LSE by a rounding that stored scores share */
+    double common_var; /* relative variance of the backward's P that is common to the row */
 } at_row;
 
 /* Sums that one score row or key column collects for an output element: value, sum of the largest
@@ -108,8 +117,9 @@ AT_INLINE double at_noise_square(double x)
  * available precision", 1971, for normal numbers. */
 AT_INLINE double at_noise_round(const at_noise_type *t, double x)
 {
-    double product = t->split * x, near = product - (product - x), small = x + t->magic - t->magic;
-    return fabs(x) < t->least ? small : near;
+    double y = x * t->per_unit;
+    double product = t->split * y, near = product - (product - y), small = y + t->magic - t->magic;
+    return (fabs(y) < t->least ? small : near) * t->unit;
 }
 
 /* Score after the cap. */
@@ -118,10 +128,10 @@ AT_INLINE double at_noise_cap(const at_noise *m, double raw)
     return m->cap > 0 ? m->cap * tanh(raw * m->inv_cap) : raw;
 }
 
-/* Slope of the cap where it gives s; 1 without a cap. */
-AT_INLINE double at_noise_slope(const at_noise *m, double s)
+/* Slope of the cap where it gives `capped`; 1 without a cap. */
+AT_INLINE double at_noise_slope(const at_noise *m, double capped)
 {
-    double t = s * m->inv_cap;
+    double t = capped * m->inv_cap;
     return (1 - t) * (1 + t);
 }
 
@@ -138,20 +148,24 @@ AT_INLINE double at_noise_slope_most(const at_noise *m, double s, double x)
     return at_noise_slope(m, s) + at_noise_slope_dev(m, s, x);
 }
 
-/* Standard deviation of the exponent of P. raw: scale q.k; s: after the cap; squares: scale^2 sum
- * (q k)^2. */
-AT_INLINE double at_noise_score(const at_noise *m, double raw, double s, double squares, double lse)
+/* Standard deviation of the exponent of P. raw: scale q.k; capped: after the cap; add: what is
+ * added then; squares: scale^2 sum (q k)^2. What is added passes through two roundings, its own and
+ * that of the sum; slopes of ALiBi come from an exponential of few units. */
+AT_INLINE double at_noise_score(const at_noise *m, double raw, double capped, double add,
+                                double squares, double lse)
 {
-    double slope = at_noise_slope(m, s),
-           stored = m->u_s * (slope * fabs(raw) + m->capped * fabs(s));
+    double slope = at_noise_slope(m, capped), s = capped + add;
+    double stored = m->u_s * (slope * fabs(raw) + m->capped * fabs(capped) + m->added * fabs(s));
     double dot = m->dot_qk_total * raw * raw + m->dot_qk_squares * squares +
                  2 * AT_NOISE_ELEMENT * raw * raw;
-    double rest = 4 * m->capped * s * s + 2 * lse * lse + (s - lse) * (s - lse) + AT_NOISE_EXP;
+    double rest = 4 * m->capped * capped * capped + m->added * (s * s + 4 * add * add) +
+                  2 * lse * lse + (s - lse) * (s - lse) + AT_NOISE_EXP;
     double chain = sqrt(slope * slope * dot + AT_NOISE_ELEMENT * rest);
     if (m->chain) {
         return AT_NOISE_E * chain + stored;
     }
-    double size = slope * (sqrt(squares) + fabs(raw)) + m->capped * fabs(s) + 1 + fabs(lse);
+    double size = slope * (sqrt(squares) + fabs(raw)) + m->capped * fabs(capped) +
+                  m->added * (fabs(s) + fabs(add)) + 1 + fabs(lse);
     double loose = AT_NOISE_LOOSE * size, most = AT_NOISE_LIMIT * chain;
     return AT_NOISE_E * (loose > most ? loose : most) + stored;
 }
@@ -176,16 +190,16 @@ AT_INLINE double at_noise_dp(const at_noise *m, double dp, double squares, doubl
 }
 
 /* Largest rounding of a value x of P or dS at the matrix multiply. */
-AT_INLINE double at_noise_rho(const at_noise *m, double x)
+AT_INLINE double at_noise_rho(const at_noise_type *type, double x)
 {
-    double rounding = m->p.u * fabs(x);
-    return rounding > m->p.half ? rounding : m->p.half;
+    double rounding = type->u * fabs(x);
+    return rounding > type->half ? rounding : type->half;
 }
 
 /* The same of a probability. */
 AT_INLINE double at_noise_rho_p(const at_noise *m, double p)
 {
-    double rounding = at_noise_rho(m, p);
+    double rounding = at_noise_rho(&m->p, p);
     return rounding > AT_NOISE_FLUSH ? rounding : AT_NOISE_FLUSH;
 }
 
@@ -208,7 +222,7 @@ AT_INLINE at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double
 }
 
 /* Coefficients of one dS in a sum of dS y: a of |y|, c of y^2. x: relative score noise; own: from
- * at_noise_dp; s: score after the cap. */
+ * at_noise_dp; s: score after the cap. With dropout dp has the factor of its key. */
 typedef struct at_noise_ds {
     double ds, a, c;
 } at_noise_ds;
@@ -216,8 +230,8 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, doubl
                                      double x, double dp, double own, double n)
 {
     double slope = at_noise_slope(m, s), g = dp - row->d;
-    double ds = slope * p * g, rho = at_noise_rho(m, ds);
-    double again = ((m->p_times - 1) * at_noise_rho(m, p) + AT_NOISE_FLUSH) * slope * fabs(g);
+    double ds = slope * p * g, rho = at_noise_rho(&m->ds, ds);
+    double again = ((m->p_times - 1) * at_noise_rho(&m->p, p) + AT_NOISE_FLUSH) * slope * fabs(g);
     double slope_dev = at_noise_slope_dev(m, s, x);
     at_noise_ds out = {
         .ds = ds,
@@ -233,7 +247,7 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, doubl
  * row and come at its end. */
 AT_INLINE double at_noise_of_row(const at_row *row, double p, double slope, double ds)
 {
-    return p * p * slope * slope * row->d_var + ds * ds * row->lse_var;
+    return p * p * slope * slope * row->d_var + ds * ds * row->p_var;
 }
 
 /* The rounding of p itself, and what it and that of O add to dS: p stands in dS as stored, and
@@ -248,10 +262,10 @@ AT_INLINE double at_noise_ds_error(const at_noise *m, const at_row *row, double 
     return slope * ((m->p_times - 1) * p_error * (dp - row->d) - p * row->d_round);
 }
 
-/* Sums over the keys of a row: p x0 and (p x0)^2 with x0 from at_noise_score; p^2; p t and p t^2
+/* Sums over the keys of a row: p; p x0 and (p x0)^2 with x0 from at_noise_score; p^2; p t and p t^2
  * with t = s - max. */
 typedef struct at_noise_p_sums {
-    double linear, squares, pp, t, tt;
+    double p, linear, squares, pp, t, tt;
 } at_noise_p_sums;
 
 /* How far roundings to steps 2 u x wide are to the same side where x spreads by a variance `spread`
@@ -262,21 +276,45 @@ AT_INLINE double at_noise_together(double spread, double u)
     return 1 / (1 + steps * steps);
 }
 
-/* The variances of a row that its sums decide. */
+/* The variances of a row that its sums decide. A sink is a key of value 0; the spread that tells
+ * flat rows is that of the keys alone. */
 AT_INLINE void at_noise_row(const at_noise *m, at_row *row, const at_noise_p_sums *sums)
 {
     double e2 = at_noise_square(AT_NOISE_E), n = row->keys, others = 1 - 1 / n;
-    row->sum_var = e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * sums->pp);
+    double most = at_noise_exp(AT_NOISE_LARGEST), pp = sums->pp, share = 1;
+    row->sum_var = 0;
+    if (m->sink) {
+        row->sink_x = at_noise_exp(at_noise_score(m, 0, row->sink_s, 0, 0, row->lse));
+        row->sum_var = at_noise_square(row->sink_p * row->sink_x);
+        pp += row->sink_p * row->sink_p;
+        share = sums->p > 0 ? sums->p : 1;
+    }
+    row->sum_var += e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * pp);
     row->lse_var = row->sum_var + sums->squares;
-    double spread = sums->tt - sums->t * sums->t;
+    double mean = sums->t / share, spread = sums->tt / share - mean * mean;
     spread = spread > 0 ? spread : 0;
-    double u = at_noise_rho(m, 1 / n) * n, s = fabs(sums->t + row->max);
+    double u = at_noise_rho(&m->p, 1 / n) * n, s = fabs(mean + row->max);
     row->flat_p = at_noise_together(spread, u) * others;
     row->flat_var = AT_NOISE_TERM * m->p_times * u * u * row->flat_p;
     double stored = m->u_s > 0 ? at_noise_together(spread, m->u_s * s + AT_NOISE_E) : 0;
     row->shift_var = AT_NOISE_TERM * stored * sums->linear * sums->linear * others;
-    row->common_var = e2 * (1 + row->lse * row->lse) + row->lse_var;
+    row->lse_share = m->lse_bare ? share : 1;
+    double relative = row->lse_var < most * most ? row->lse_var : most * most;
+    row->p_var = relative;
+    row->common_var = e2 * (1 + row->lse * row->lse) + relative;
     row->common_var += (m->p_times - 1) * row->flat_var;
+}
+
+/* What one row adds to the gradient of its head's sink, -sum p_sink D: n rows in all. */
+AT_INLINE void at_noise_add_sink(const at_noise *m, at_noise_sum *sum, const at_row *row, double n)
+{
+    double p = row->sink_p, term = p * row->d;
+    double x2 = row->sink_x * row->sink_x + row->p_var;
+    double stored = m->u_s > 0 ? AT_NOISE_TERM * at_noise_square(m->u_s * term) : 0;
+    sum->ref -= term;
+    sum->known -= p * row->d_round;
+    sum->c += p * p * row->d_var + term * term * x2 + stored +
+              AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * term * term;
 }
 
 /* Variance of D. With D from rowsum(dO O): do_o2 = sum_c (dO O)^2; output = sum_c (dO times the
@@ -292,21 +330,22 @@ double at_noise_d_var(const at_noise *m, const at_row *row, const at_noise_d *su
 AT_INLINE void at_noise_add_output(const at_noise *m, at_noise_d *sums, double dout, double o,
                                    double keys)
 {
-    double rounding = m->o.u * fabs(o);
-    rounding = rounding > m->o.half ? rounding : m->o.half;
+    double rounding = at_noise_rho(&m->out[AT_O], o);
     sums->do_o2 += dout * o * (dout * o);
     sums->output += dout * dout * (rounding * rounding + keys * at_noise_square(AT_NOISE_STEP32));
 }
 
-/* Bound and sigma of LSE. linear = sum p x0, x0 from at_noise_score. */
+/* Bound and sigma of LSE, in its own units. linear = sum p x0, x0 from at_noise_score. */
 void at_noise_lse(const at_noise *m, const at_row *row, double linear, double *bound,
                   double *sigma);
 
 /* Variance that every sum of n terms has in common: the chain to its total, products below f32's
- * range (of size `unit` beside 1), and for f32 the last two roundings. */
+ * range (of size `unit` beside 1), for f32 the last two roundings, with dropout that of its factor.
+ */
 AT_INLINE double at_noise_total_var(const at_noise *m, double n, double ref, double unit)
 {
-    double total = AT_NOISE_CHAIN_TOTAL * n + (m->chain ? 2 * AT_NOISE_ELEMENT : 0);
+    double total = AT_NOISE_CHAIN_TOTAL * n + (m->chain ? 2 * AT_NOISE_ELEMENT : 0) +
+                   m->dropped * AT_NOISE_UNIFORM;
     return at_noise_square(AT_NOISE_E * ref) * total +
            AT_NOISE_UNIFORM * n * at_noise_square(AT_NOISE_STEP32) * (1 + unit * unit);
 }
@@ -320,9 +359,15 @@ AT_INLINE double at_noise_heads_var(double n, double squares, double ref, double
     return AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * (spread > 0 ? spread : 0);
 }
 
-/* Bound and sigma of an output element of the type. Roundings of P that agree along a row have no
- * limit but their sum a; those that agree along a key column (flat attention, rows alike) are known
- * to the reference, and count where they are more than chance. */
+/* Value of an output element in units of what is stored. */
+AT_INLINE double at_noise_stored(const at_noise_type *type, double ref)
+{
+    return ref * type->per_unit;
+}
+
+/* Bound and sigma of an output element of the type, in units of what is stored. Roundings of P that
+ * agree along a row have no limit but their sum a; those that agree along a key column (flat
+ * attention, rows alike) are known to the reference, and count where they are more than chance. */
 AT_INLINE void at_noise_finish(const at_noise_sum *sum, const at_noise_type *type, double *bound,
                                double *sigma)
 {
@@ -331,8 +376,8 @@ AT_INLINE void at_noise_finish(const at_noise_sum *sum, const at_noise_type *typ
     double r = fabs(sum->ref), dev = sqrt(c);
     double few = sum->a + AT_NOISE_FEW * dev, many = AT_NOISE_MANY * dev;
     double noise = few < many ? few : many + sum->flat * (few - many);
-    *bound = AT_NOISE_SAFETY * (AT_NOISE_FINAL * u * r + noise + half);
-    *sigma = sqrt(AT_NOISE_UNIFORM * (u * u * r * r + half * half) + c);
+    *bound = AT_NOISE_SAFETY * (AT_NOISE_FINAL * u * r + noise + half) * type->per_unit;
+    *sigma = sqrt(AT_NOISE_UNIFORM * (u * u * r * r + half * half) + c) * type->per_unit;
 }
 
 #endif

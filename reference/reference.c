@@ -1,39 +1,11 @@
 #include "reference/reference.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "reference/fast.h"
 #include "reference/golden.h"
-
-/* A key whose features the reference does not have yet: the values that it accepts, as a range. */
-typedef struct limit {
-    const char *key;
-    int64_t least, most;
-    const char *accepts;
-} limit;
-
-static const limit limits[] = {
-    {"invalid", 0, 0, "invalid=0"},
-    {"dtype", AT_F32, AT_BF16, "dtype=f32, f16 or bf16"},
-    {"odt", AT_F32, AT_BF16, "odt=f32, f16 or bf16"},
-    {"pack", AT_PACK_NONE, AT_PACK_NONE, "pack=none"},
-    {"stride", AT_STRIDE_PACKED, AT_STRIDE_PACKED, "stride=packed"},
-    {"amask", AT_AMASK_NONE, AT_AMASK_NONE, "amask=none"},
-    {"bias", AT_BIAS_NONE, AT_BIAS_NONE, "bias=none"},
-    {"sink", AT_SINK_NONE, AT_SINK_NONE, "sink=none"},
-    {"dropout", 0, 0, "dropout=0"},
-    {"page", 0, 0, "page=0"},
-};
-
-static bool accepts(const at_case *c, const at_field *f, const limit *l)
-{
-    if (f->kind == AT_FIELD_REAL) {
-        return c->dropout <= (double)l->most;
-    }
-    int64_t value = at_case_get(c, f);
-    return value >= l->least && value <= l->most;
-}
 
 /* "key=value" as the case's text says it; the text holds every key that is not at its default. */
 static void find_pair(const at_case *c, const char *key, char *pair, size_t size)
@@ -53,17 +25,45 @@ static void find_pair(const at_case *c, const char *key, char *pair, size_t size
 at_status at_reference_supports(const at_case *c, char code[48], at_error *err)
 {
     code[0] = '\0';
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        const limit *l = &limits[i];
-        const at_field *f = at_case_field(l->key, strlen(l->key));
-        AT_ASSERT(f != NULL);
-        if (!accepts(c, f, l)) {
-            char pair[160];
-            find_pair(c, l->key, pair, sizeof pair);
-            bool fp8 = strcmp(l->key, "dtype") == 0 || strcmp(l->key, "odt") == 0;
-            (void)snprintf(code, 48, "reference_%s", fp8 ? "fp8" : l->key);
-            return at_fail(err, AT_UNSUPPORTED, "the reference does not compute %s yet, only %s",
-                           pair, l->accepts);
+    if (c->invalid != 0) {
+        char pair[160];
+        find_pair(c, "invalid", pair, sizeof pair);
+        (void)snprintf(code, 48, "reference_invalid");
+        return at_fail(err, AT_UNSUPPORTED, "the reference does not compute %s, only invalid=0",
+                       pair);
+    }
+    return AT_OK;
+}
+
+/* Every element of `drop` that a row sees is 0 or 1. */
+static at_status check_row(const at_problem *p, int64_t b, int64_t h, int64_t i, at_error *err)
+{
+    const at_tensor *t = &p->t[AT_DROP], *mask = &p->t[AT_AMASK];
+    int64_t first = 0, last = -1;
+    at_problem_keys(p, b, i, &first, &last);
+    if (first > last) {
+        return AT_OK;
+    }
+    const unsigned char *row = at_tensor_at(t, b, h, i, 0);
+    for (int64_t j = first; j <= last; j++) {
+        if (row[j] <= 1) {
+            continue;
+        }
+        double seen = mask->data != NULL ? at_tensor_get(mask, b, h, i, j) : 1;
+        if (mask->data == NULL || (mask->dtype == AT_U8 ? seen != 0 : seen > -HUGE_VAL)) {
+            return at_fail(err, AT_INVALID, "drop[%lld %lld %lld %lld] is %d, a mask holds 0 and 1",
+                           (long long)b, (long long)h, (long long)i, (long long)j, (int)row[j]);
+        }
+    }
+    return AT_OK;
+}
+
+static at_status check_dropout(const at_problem *p, at_error *err)
+{
+    const at_case *c = &p->c;
+    for (int64_t b = 0; b < c->batch && c->dropout > 0; b++) {
+        for (int64_t r = 0; r < c->heads_q * p->len_q[b]; r++) {
+            AT_TRY(check_row(p, b, r / p->len_q[b], r % p->len_q[b], err));
         }
     }
     return AT_OK;
@@ -75,6 +75,8 @@ at_status at_reference_run(at_gold *out, const at_problem *p, const at_reference
     char code[48];
     *out = (at_gold){0};
     AT_TRY(at_reference_supports(&p->c, code, err));
-    return options->path == AT_REFERENCE_GOLDEN ? at_golden_run(out, p, options, arena, err)
-                                                : at_fast_run(out, p, options, arena, err);
+    AT_TRY(check_dropout(p, err));
+    bool golden = options->path == AT_REFERENCE_GOLDEN || !at_fast_supports(&p->c);
+    return golden ? at_golden_run(out, p, options, arena, err)
+                  : at_fast_run(out, p, options, arena, err);
 }

@@ -9,6 +9,18 @@
 extern "C" {
 #endif
 
+/* What a backend computes where libraries differ, declared as a part of its numeric class. Default
+ * (all false): bias and ALiBi are added after the cap; ALiBi adds -slope |i + off - j| with slopes
+ * 2^(-8 (h + 1) / H); LSE is natural and includes the sink. */
+typedef struct at_variant {
+    bool bias_before_cap; /* S = c tanh((scale q.k + bias) / c) */
+    bool alibi_signed;    /* slope (j - i): the same but for a constant of the row where no key lies
+                             beyond the diagonal, so that LSE differs */
+    bool alibi_paper;     /* slopes of Press et al. 2022 where H is no power of two */
+    bool lse_log2;        /* LSE in units of ln 2 */
+    bool lse_without_sink; /* LSE over the keys alone; P has the sink all the same */
+} at_variant;
+
 /* How a backend computes, declared; bounds follow from this and from nothing else of the backend.
  */
 typedef enum at_p_type { AT_P_STORED, AT_P_F32 } at_p_type;
@@ -17,6 +29,9 @@ typedef struct at_numeric_class {
     bool scores_stored; /* S, P and dP are stored in the inputs' type (unfused), not in f32 */
     bool d_from_p;      /* D = sum P dP, not rowsum(dO * rounded O) */
     bool head_rounded;  /* dK, dV are rounded per head before the group sum */
+    float p_unit;  /* what a stored 1 of P and of dS stands for at the multiply (fp8: P and dS */
+    float ds_unit; /* are scaled before they are rounded); 0 = 1 */
+    at_variant variant;
 } at_numeric_class;
 
 /* What a backend promises where the mathematics is silent. Default (all zero): O = 0, LSE = -inf,
@@ -49,8 +64,11 @@ typedef struct at_gold_tensor {
     int64_t total_rows; /* live rows of the whole tensor */
 } at_gold_tensor;
 
-/* t[AT_O], t[AT_LSE] (dim 1), t[AT_DQ], t[AT_DK], t[AT_DV]; the others and those that the pass does
- * not make have rows = 0 and NULL members. Dead rows: ref O = 0, LSE = -inf, bound 0. */
+/* t[AT_O], t[AT_LSE] (dim 1), t[AT_DQ], t[AT_DK], t[AT_DV], t[AT_DBIAS], t[AT_DSINK] (one row a
+ * head, dim 1); the others and those that the pass does not make have rows = 0 and NULL members.
+ * Rows of dbias are [b|0 h|0 i] and as wide as the longest sequence that they serve. Dead rows: ref
+ * O = 0, LSE = -inf, bound 0; beside a sink LSE is the sink's score and not dead. Tensors stored in
+ * fp8 are in units of what is stored: value / p->unit[id]. */
 typedef struct at_gold {
     at_gold_tensor t[AT_TENSOR_COUNT];
     double share;     /* judged elements / all live elements, 0..1 */
@@ -75,7 +93,9 @@ typedef struct at_reference_options {
 AT_API at_status at_reference_supports(const at_case *c, char code[48],
                                        at_error *err) AT_MUST_CHECK;
 
-/* Forward and, for pass=train, backward of the problem's stored inputs. All memory comes from
+/* Forward and, for pass=train, backward of the problem's stored inputs; with dropout, of the mask
+ * that stands in `drop` (of the elements that a row sees all must be 0 or 1: AT_INVALID names the
+ * first that is not). All memory comes from
  * `arena` (not the problem's own, so that it can be dropped alone). AT_UNSUPPORTED as above. */
 AT_API at_status at_reference_run(at_gold *out, const at_problem *p,
                                   const at_reference_options *options, at_arena *arena,

@@ -179,3 +179,49 @@ void at_problem_keys(const at_problem *p, int64_t b, int64_t i, int64_t *first, 
     at_extent x = {.len_q = p->len_q[b], .len_kv = p->len_kv[b], .diag = p->diag[b]};
     at_extent_keys(&p->c, &x, i, first, last);
 }
+
+bool at_problem_is_dead(const at_problem *p, int64_t b, int64_t h, int64_t i)
+{
+    const at_tensor *t = &p->t[AT_AMASK];
+    int64_t first = 0, last = -1;
+    at_problem_keys(p, b, i, &first, &last);
+    if (first > last || t->data == NULL || p->c.dead_rows == 0 || p->c.amask >= AT_AMASK_MIN_11) {
+        return first > last; /* other dense masks keep a key of every row */
+    }
+    for (int64_t j = first; j <= last; j++) {
+        double x = at_tensor_get(t, b, h, i, j);
+        if (t->dtype == AT_U8 ? x != 0 : x > -HUGE_VAL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_square(at_tensor_id id)
+{
+    return id == AT_BIAS || id == AT_DBIAS || id == AT_AMASK || id == AT_DROP;
+}
+
+/* The length of sequence b, or the longest where the tensor serves all. */
+static int64_t length_of(const at_problem *p, const int64_t *len, at_tensor_id id, int64_t b)
+{
+    int64_t most = 0;
+    if (!is_square(id) || p->t[id].stride[0] != 0) {
+        return len[b];
+    }
+    for (int64_t i = 0; i < p->c.batch; i++) {
+        most = len[i] > most ? len[i] : most;
+    }
+    return most;
+}
+
+int64_t at_problem_live_rows(const at_problem *p, at_tensor_id id, int64_t b)
+{
+    bool single = id == AT_SINK || id == AT_DSINK || id == AT_PAGES;
+    return single ? 1 : length_of(p, at_tensor_has_keys(id) ? p->len_kv : p->len_q, id, b);
+}
+
+int64_t at_problem_live_columns(const at_problem *p, at_tensor_id id, int64_t b)
+{
+    return is_square(id) ? length_of(p, p->len_kv, id, b) : p->t[id].shape[3];
+}

@@ -95,6 +95,17 @@ AT_API at_status at_problem_open(at_problem *out, const at_case *c, at_arena *ar
 AT_API void at_problem_keys(const at_problem *p, int64_t b, int64_t i, int64_t *first,
                             int64_t *last);
 
+/* Row i of query head h sees no key: by window, lengths, or a dense mask of kind bool or add. */
+AT_API bool at_problem_is_dead(const at_problem *p, int64_t b, int64_t h, int64_t i);
+
+/* Rows of sequence b of a tensor that mean something: its length; of bias and dbias that serve all
+ * sequences the longest of them; 1 for sinks. */
+AT_API int64_t at_problem_live_rows(const at_problem *p, at_tensor_id id, int64_t b);
+
+/* Elements of such a row that mean something: for bias and dbias the keys of the sequence, of those
+ * that serve all sequences the most; otherwise all. */
+AT_API int64_t at_problem_live_columns(const at_problem *p, at_tensor_id id, int64_t b);
+
 /* What bias=alibi adds: -at_alibi_slope |i + off - j|, slope 2^(-8 (h + 1) / heads_q). */
 AT_API double at_alibi_slope(const at_case *c, int64_t h);
 
