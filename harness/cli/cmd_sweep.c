@@ -298,7 +298,8 @@ static int conclude(sweep *s)
         at_worker_flags(o, suffix, sizeof suffix);
         at_print_style style = {.colors = o->colors, .suffix = suffix};
         for (size_t i = 0; i < s->audit_count; i++) {
-            at_audit_print(s->audit[i], stdout, o->colors);
+            const at_audit_style look = {.colors = o->colors, .tool = at_program};
+            at_audit_print(s->audit[i], stdout, &look);
             (void)puts("");
         }
         at_print_backends(&s->report, &style);

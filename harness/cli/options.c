@@ -61,7 +61,16 @@ static const flag flags[AT_FLAG_COUNT] = {
     [AT_FLAG_ENV] = {"env", 0, LIST, AT(env), "K=V,..", 0, 0,
                      "what the selector reads beyond the case"},
     [AT_FLAG_ARCH] = {"arch", 0, TEXT, AT(arch), "ARCH", 0, 0, "target, e.g. sm90"},
-    [AT_FLAG_SPACE] = {"space", 0, TEXT, AT(space), "NAME", 0, 0, "space of cases to audit"},
+    [AT_FLAG_SPACE] = {"space", 0, TEXT, AT(space), "NAME", 0, 0,
+                       "space of cases to audit; or a suite, case text with lists"},
+    [AT_FLAG_SWEEP] = {"sweep", 0, LIST, AT(sweep), "K=V,..", 0, 0,
+                       "values of an environment key to audit, fa3=* is every known build"},
+    [AT_FLAG_LIMIT] = {"limit", 0, INTEGER, AT(limit), "N", 1, INT64_MAX,
+                       "show the N likeliest findings"},
+    [AT_FLAG_DIFF] = {"diff", 0, SWITCH, AT(diff), NULL, 0, 0,
+                      "what changed between two rule sets, given as words"},
+    [AT_FLAG_WHY_NOT] = {"why-not", 0, TEXT, AT(why_not), "BACKEND", 0, 0,
+                         "the rule that refuses it, and the nearest case that is admitted"},
     [AT_FLAG_RESULTS] = {"results", 0, TEXT, AT(results), "DIR", 0, 0,
                          "measured verdicts: the output folder of a sweep"},
     [AT_FLAG_WAIVERS] = {"waivers", 0, SWITCH, AT(waivers), NULL, 0, 0,
@@ -81,6 +90,8 @@ static const flag flags[AT_FLAG_COUNT] = {
     [AT_FLAG_CORPUS] = {"corpus", 0, TEXT, AT(corpus), "DIR", 0, 0, "the corpus folder"},
     [AT_FLAG_FORMAT] = {"format", 0, CHOICE, AT(format), "text|jsonl", 0, 0,
                         "what stdout gets (text)"},
+    [AT_FLAG_DOCUMENT] = {"format", 0, CHOICE, AT(format), "text|jsonl|markdown", 0, 0,
+                          "what stdout gets (text)"},
     [AT_FLAG_COLOR] = {"color", 0, CHOICE, AT(color), "auto|always|never", 0, 0,
                        "colours on stdout (auto; NO_COLOR is honoured)"},
     [AT_FLAG_QUIET] = {"quiet", 'q', SWITCH, AT(quiet), NULL, 0, 0, "no progress"},
@@ -287,6 +298,7 @@ bool at_options_parse(at_options *out, uint64_t accepts, int argc, char **argv, 
         }
     }
     out->jsonl = out->format != NULL && strcmp(out->format, "jsonl") == 0;
+    out->markdown = out->format != NULL && strcmp(out->format, "markdown") == 0;
     out->colors = wants_colors(out->color);
     out->words = argv + optind;
     out->word_count = argc - optind;

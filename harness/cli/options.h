@@ -30,6 +30,10 @@ typedef enum at_flag_id {
     AT_FLAG_ENV,
     AT_FLAG_ARCH,
     AT_FLAG_SPACE,
+    AT_FLAG_SWEEP,
+    AT_FLAG_LIMIT,
+    AT_FLAG_DIFF,
+    AT_FLAG_WHY_NOT,
     AT_FLAG_RESULTS,
     AT_FLAG_WAIVERS,
     AT_FLAG_STAGE,
@@ -40,6 +44,7 @@ typedef enum at_flag_id {
     AT_FLAG_WORKER,
     AT_FLAG_CORPUS,
     AT_FLAG_FORMAT,
+    AT_FLAG_DOCUMENT, /* --format with markdown */
     AT_FLAG_COLOR,
     AT_FLAG_QUIET,
     AT_FLAG_VERBOSE,
@@ -61,14 +66,15 @@ typedef struct at_options {
     const char *engine;  /* "first" unless given */
     const char *filter;  /* extended regular expression over the case text */
     const char *pass, *seed, *output, *baseline;
-    const char *selector, *arch, *space, *stage, *against, *cudnn, *results, *dump, *corpus;
-    at_option_list env, plugin, worker;
-    int64_t jobs, max_cases, repeat;
+    const char *selector, *arch, *space, *stage, *against, *cudnn, *why_not, *results, *dump,
+        *corpus;
+    at_option_list env, plugin, worker, sweep;
+    int64_t jobs, max_cases, repeat, limit;
     int64_t shard_index, shard_count; /* 1-based; 1/1 unless given */
     double case_timeout, deadline;    /* seconds; 0: not given */
-    bool resume, dry_run, strict, force_refused, waivers, quiet, verbose;
+    bool resume, dry_run, strict, force_refused, waivers, quiet, verbose, diff;
     const char *format, *color; /* as given, or NULL */
-    bool jsonl;                 /* --format jsonl */
+    bool jsonl, markdown;       /* --format */
     bool colors;                /* stdout wants colour: --color, NO_COLOR and the terminal decide */
     int word_count;             /* what stands beside the flags */
     char **words;

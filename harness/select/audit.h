@@ -1,4 +1,5 @@
-/* Audits: where a selector and what kernel builds can do part, over a whole space of cases. */
+/* Audits: where a selector and what kernel builds can do part, over a whole space of cases and
+ * environments. */
 #ifndef AT_AUDIT_H
 #define AT_AUDIT_H
 
@@ -11,13 +12,17 @@
 extern "C" {
 #endif
 
-/* Contradictions of one selector, environment and space, compressed to boxes. */
+/* Contradictions of one selector and space, compressed to boxes. */
 typedef struct at_audit at_audit;
 
-/* `env` may be NULL; its arch is the target. */
+/* space: a name of corpus/spaces, or a suite or case text, whose cases are the space. env: may be
+ * NULL; its arch is the target. sweep: "KEY=VALUES" each, environment keys to be swept beside those
+ * of the space; one that env gives is not. */
 typedef struct at_audit_request {
     const char *corpus, *selector, *space;
     const at_env *env;
+    const char *const *sweep;
+    size_t sweep_count;
 } at_audit_request;
 
 /* Decides every case of the space. A contradiction: a backend is admitted and its build (the
@@ -32,20 +37,38 @@ AT_API void at_audit_close(at_audit *audit); /* NULL is legal */
 AT_API uint64_t at_audit_cases(const at_audit *audit);
 AT_API uint64_t at_audit_contradictions(const at_audit *audit);
 
-/* Boxes, the most selected first. Together they hold every contradiction and nothing else; boxes of
- * one kind may overlap. */
+/* Boxes, the likeliest to be met first: by score (the models of CORPUS/popular.json that meet it),
+ * then by how often the backend is the winner, then by size. Together they hold every contradiction
+ * and nothing else; boxes of one kind may overlap. Those of one kind that differ only in axes
+ * without numbers are one finding. */
 AT_API size_t at_audit_boxes(const at_audit *audit);
+AT_API size_t at_audit_findings(const at_audit *audit);
 
-/* {"selector","arch","env","space","backend","direction":"admits"|"refuses","box":{axis: points},
- * "relation","cases","wins","example","admits","refusing_rule","should_refuse_rule","step","outcome",
- * "tensor","message","evidence","source","capabilities"}: box has every axis, an axis of one key as
- * a list such as "8..64/8,512", others as an array of partial cases; relation ("dqk != dv") or
- * null; wins: cases of the box in which the backend is the winner; admits: the backend, null where
- * it is refused. */
+/* {"selector","arch","env","space","finding","score","models","backend","direction":"admits"|
+ * "refuses","box":{axis: points},"relation","cases","wins","example","select","repro","admits",
+ * "refusing_rule","should_refuse_rule","step","outcome","tensor","message","evidence","source",
+ * "capabilities"}: arch, env (all keys), evidence, source and capabilities are those of the
+ * example; finding: number, from 1; models: names; box has every axis, an axis of one key as a list
+ * such as "8..64/8,512", others as an array of partial cases (environments); relation ("dqk != dv")
+ * or null; wins: cases of the box in which the backend is the winner; select, repro: command lines,
+ * repro null where no modelled build is there; admits: the backend, null where it is refused. */
 AT_API at_json *at_audit_box_json(const at_audit *audit, size_t i);
 
-/* Counts, notes, and each box as a paragraph that names what it restricts. */
-AT_API void at_audit_print(const at_audit *audit, FILE *out, bool colors);
+/* limit: findings to show, 0: all. tool: for command lines, NULL: "attest". */
+typedef struct at_audit_style {
+    bool colors;
+    size_t limit;
+    const char *tool;
+} at_audit_style;
+
+/* Boxes of the first `limit` findings, in order; 0: all. */
+AT_API size_t at_audit_shown(const at_audit *audit, size_t limit, size_t *box);
+
+/* Counts, notes, and each finding as a paragraph that names what it restricts. */
+AT_API void at_audit_print(const at_audit *audit, FILE *out, const at_audit_style *style);
+
+/* The same for an issue: title, environment, each finding with a table and its command lines. */
+AT_API void at_audit_markdown(const at_audit *audit, FILE *out, const at_audit_style *style);
 
 /* Decides the space once on this thread: selection, and the capabilities of the backends that have
  * a set; for benchmarks. seconds: processor time of the thread. */

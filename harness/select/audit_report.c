@@ -1,93 +1,28 @@
-/* Boxes as JSON and as paragraphs. */
-#include "harness/select/audit_core.h"
+/* Findings as paragraphs. */
+#include "harness/select/audit_lines.h"
 #include "harness/select/box_text.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-static void put_text(at_json *object, const char *key, const char *text)
+enum { PARTS_SHOWN = 3, EVIDENCE_SHOWN = 16 };
+
+size_t at_audit_shown(const at_audit *audit, size_t limit, size_t *box)
 {
-    if (text != NULL) {
-        at_json_put_text(object, key, text);
-    } else {
-        at_json_put_null(object, key);
+    size_t n = 0;
+    for (size_t i = 0; i < audit->boxes.count; i++) {
+        if (limit == 0 || audit->finding[i] <= limit) {
+            box[n++] = i;
+        }
     }
+    return n;
 }
 
-static void example_text(const at_audit *a, const at_box *b, char text[AT_CASE_TEXT_MAX])
-{
-    at_region_place place;
-    at_case c = a->region->base;
-    at_region_locate(&place, a->region, b->example);
-    at_region_case(&c, a->region, &place, 0);
-    if (c.arch == AT_ARCH_ANY) {
-        c.arch = a->arch;
-    }
-    (void)at_case_print(&c, text);
-}
-
-/* The rule that ought to have refused an admitted box; all members NULL when none looks at its
- * keys. */
-static at_refusal should_refuse(const at_audit *a, const at_box *b)
-{
-    uint64_t keys = at_capability_keys(a->set[b->backend], at_audit_entry(b->sign));
-    int rule = at_selector_rule_about(a->selector, b->backend, a->fired[b->backend], keys);
-    return rule >= 0 ? at_selector_rule(a->selector, (size_t)rule) : (at_refusal){0};
-}
-
-at_json *at_audit_box_json(const at_audit *audit, size_t i)
-{
-    AT_ASSERT(i < audit->boxes.count);
-    const at_box *b = &audit->boxes.box[i];
-    const char *backend = at_selector_backend(audit->selector, b->backend);
-    at_capability c = at_capability_at(audit->set[b->backend], at_audit_entry(b->sign));
-    int rule = at_audit_rule(b->sign);
-    char relation[AT_RELATION_TEXT], example[AT_CASE_TEXT_MAX];
-    at_json *o = at_json_object();
-    example_text(audit, b, example);
-    at_json_put_text(o, "selector", at_selector_name(audit->selector));
-    at_json_put_text(o, "arch", at_case_field("arch", 4)->names[audit->arch]);
-    at_json_put(o, "env", at_selector_env(audit->selector, audit->arch));
-    at_json_put_text(o, "space", audit->region->name);
-    at_json_put_text(o, "backend", backend);
-    at_json_put_text(o, "direction", rule < 0 ? "admits" : "refuses");
-    at_json_put(o, "box", at_box_json(audit->region, b));
-    put_text(o, "relation", at_box_relation(audit->region, b, relation));
-    at_json_put_integer(o, "cases", (int64_t)b->cases);
-    at_json_put_integer(o, "wins", (int64_t)b->wins);
-    at_json_put_text(o, "example", example);
-    put_text(o, "admits", rule < 0 ? backend : NULL);
-    put_text(o, "refusing_rule",
-             rule < 0 ? NULL : at_selector_rule(audit->selector, (size_t)rule).rule);
-    put_text(o, "should_refuse_rule", rule < 0 ? should_refuse(audit, b).rule : NULL);
-    at_json_put_text(
-        o, "step",
-        at_step_names[at_capability_step(audit->set[b->backend], at_audit_entry(b->sign))]);
-    at_json_put_text(o, "outcome", at_outcome_names[c.outcome]);
-    put_text(o, "tensor", c.tensor);
-    put_text(o, "message", c.message);
-    at_json_put_text(o, "evidence", c.evidence);
-    at_json_put_text(o, "source", c.source);
-    at_json_put_text(o, "capabilities", at_capabilities_name(audit->set[b->backend]));
-    return o;
-}
-
-/* Boxes of one kind with the same numbers are one paragraph. */
-static bool same_paragraph(const at_region *r, const at_box *a, const at_box *b)
-{
-    bool same = a->backend == b->backend && a->sign == b->sign && a->relations == b->relations;
-    for (size_t i = 0; i < r->axes; i++) {
-        same = same && (!at_region_axis_is_numeric(&r->axis[i]) ||
-                        memcmp(a->in[i], b->in[i], sizeof a->in[i]) == 0);
-    }
-    return same;
-}
-
-static void print_rule(const at_audit *a, const at_box *b, FILE *out)
+static void print_rule(const at_audit *a, const at_box *b, const at_audit_answer *at, FILE *out)
 {
     int rule = at_audit_rule(b->sign);
-    at_refusal r = rule >= 0 ? at_selector_rule(a->selector, (size_t)rule) : should_refuse(a, b);
+    at_refusal r = rule >= 0 ? at_selector_rule(at->env->selector, (size_t)rule)
+                             : at_audit_should_refuse(a, b, at);
     if (r.rule == NULL) {
         (void)fputs("   rule     none looks at these keys\n", out);
         return;
@@ -96,31 +31,30 @@ static void print_rule(const at_audit *a, const at_box *b, FILE *out)
                   rule >= 0 ? "refuses" : "ought to refuse", r.why, r.source);
 }
 
-static void print_heading(const at_audit *a, const at_box *b, int number, FILE *out, bool colors)
+static void print_heading(const at_audit *a, const at_box *b, size_t number, FILE *out, bool colors)
 {
-    const char *backend = at_selector_backend(a->selector, b->backend);
+    const char *backend = at_selector_backend(a->env[0].selector, b->backend);
     const char *bold = colors ? "\033[1m" : "", *plain = colors ? "\033[0m" : "";
-    int entry = at_audit_entry(b->sign);
-    at_capability c = at_capability_at(a->set[b->backend], entry);
-    const char *step = at_step_names[at_capability_step(a->set[b->backend], entry)];
-    (void)fprintf(out, "\n%d. %s", number, bold);
+    const at_audit_kind *k = at_audit_kind_of(a, b->sign);
+    (void)fprintf(out, "\n%zu. %s", number, bold);
     if (at_audit_rule(b->sign) >= 0) {
         (void)fprintf(out, "%s is refused, and its build runs these cases%s\n", backend, plain);
-    } else if (c.outcome == AT_OUTCOME_WRONG) {
+    } else if (k->outcome == AT_OUTCOME_WRONG) {
         (void)fprintf(out, "%s is admitted, and its %s is silently wrong in %s%s: %s\n", backend,
-                      step, c.tensor, plain, c.message);
+                      at_step_names[k->step], k->tensor, plain, k->message);
     } else {
-        (void)fprintf(out, "%s is admitted, and its %s refuses%s: %s\n", backend, step, plain,
-                      c.message);
+        (void)fprintf(out, "%s is admitted, and its %s refuses%s: %s\n", backend,
+                      at_step_names[k->step], plain, k->message);
     }
 }
 
-/* What boxes of a paragraph do not share. */
+/* What boxes of a finding do not share. */
 static void print_part(const at_audit *a, const at_box *b, FILE *out)
 {
-    const char *backend = at_selector_backend(a->selector, b->backend);
+    const char *backend = at_selector_backend(a->env[0].selector, b->backend);
     char example[AT_CASE_TEXT_MAX];
     const char *lead = "   - ";
+    at_case c;
     for (size_t i = 0; i < a->region->axes; i++) {
         if (!at_region_axis_is_numeric(&a->region->axis[i]) &&
             at_box_points(&a->region->axis[i], b->in[i]) < a->region->axis[i].count) {
@@ -128,22 +62,61 @@ static void print_part(const at_audit *a, const at_box *b, FILE *out)
             lead = "     ";
         }
     }
-    example_text(a, b, example);
-    (void)fprintf(out, "%s%" PRIu64 " cases, %s wins ", lead, b->cases, backend);
-    if (b->wins == b->cases) {
-        (void)fputs("all", out);
+    at_audit_case(&c, a, b->example);
+    (void)at_case_print(&c, example);
+    (void)fprintf(out, "%s%" PRIu64 " case%s, %s wins ", lead, b->cases, b->cases == 1 ? "" : "s",
+                  backend);
+    if (b->wins == b->cases && b->wins > 0) {
+        (void)fputs(b->cases == 1 ? "it" : "all", out);
     } else {
         (void)fprintf(out, "%" PRIu64, b->wins);
     }
     (void)fprintf(out, "; such as %s\n", example);
 }
 
-static void print_paragraph(const at_audit *a, size_t first, int number, FILE *out, bool colors)
+static void print_models(const at_audit *a, const at_box *b, FILE *out)
+{
+    if (b->models == 0) {
+        return;
+    }
+    (void)fprintf(out, "   met by   ");
+    const char *comma = "";
+    for (size_t i = 0; i < AT_POPULAR_MAX; i++) {
+        if ((b->models >> i & 1) != 0) {
+            (void)fprintf(out, "%s%s", comma, at_popular_model(a->popular, i));
+            comma = ", ";
+        }
+    }
+    (void)fprintf(out, "; score %.3g\n", b->score);
+}
+
+static void print_lines(const at_audit *a, const at_box *b, const at_audit_style *style, FILE *out)
+{
+    char line[AT_LINE_TEXT];
+    at_audit_select_line(line, a, b, style->tool);
+    (void)fprintf(out, "   ask      %s\n", line);
+    if (at_audit_repro_line(line, a, b, style->tool)) {
+        (void)fprintf(out, "   repro    %s\n", line);
+    }
+}
+
+static void print_evidence(const at_audit *a, const at_box *b, FILE *out)
+{
+    at_audit_answer at[EVIDENCE_SHOWN];
+    size_t n = at_audit_evidence(at, EVIDENCE_SHOWN, a, b);
+    for (size_t i = 0; i < n; i++) {
+        (void)fprintf(out, "   evidence %s, %s: %s\n", at[i].capability.evidence,
+                      at_capabilities_name(at[i].set), at[i].capability.source);
+    }
+}
+
+static void print_finding(const at_audit *a, size_t first, const at_audit_style *style, FILE *out)
 {
     const at_box *b = &a->boxes.box[first];
-    at_capability c = at_capability_at(a->set[b->backend], at_audit_entry(b->sign));
+    const at_audit_answer at = at_audit_answer_at(a, b, b->example);
     char relation[AT_RELATION_TEXT];
-    print_heading(a, b, number, out, colors);
+    size_t parts = 0;
+    print_heading(a, b, a->finding[first], out, style->colors);
     for (size_t i = 0; i < a->region->axes; i++) {
         if (at_region_axis_is_numeric(&a->region->axis[i])) {
             at_box_print_axis(&a->region->axis[i], b->in[i], "   ", out);
@@ -153,54 +126,92 @@ static void print_paragraph(const at_audit *a, size_t first, int number, FILE *o
         (void)fprintf(out, "   where    %s\n", relation);
     }
     for (size_t i = first; i < a->boxes.count; i++) {
-        if (same_paragraph(a->region, b, &a->boxes.box[i])) {
+        if (a->finding[i] == a->finding[first] && (parts++ < PARTS_SHOWN || style->limit == 0)) {
             print_part(a, &a->boxes.box[i], out);
         }
     }
-    print_rule(a, b, out);
-    (void)fprintf(out, "   evidence %s, %s: %s\n", c.evidence,
-                  at_capabilities_name(a->set[b->backend]), c.source);
+    if (parts > PARTS_SHOWN && style->limit != 0) {
+        (void)fprintf(out, "   - and %zu more boxes\n", parts - PARTS_SHOWN);
+    }
+    print_models(a, b, out);
+    print_rule(a, b, &at, out);
+    print_evidence(a, b, out);
+    print_lines(a, b, style, out);
 }
 
+/* The keys that are not swept, then the axes of those that are. */
 static void print_env(const at_audit *a, FILE *out)
 {
-    at_json *env = at_selector_env(a->selector, a->arch);
+    at_case c;
+    at_audit_case(&c, a, 0);
+    at_json *env = at_selector_env(a->env[0].selector, c.arch);
     (void)fputs("env", out);
     for (const at_json *m = at_json_first(env); m != NULL; m = at_json_next(m)) {
-        (void)fprintf(out, " %s=%s", at_json_key(m), at_json_text(m));
+        if (!at_region_sweeps(a->region, at_json_key(m))) {
+            (void)fprintf(out, " %s=%s", at_json_key(m), at_json_text(m));
+        }
     }
     (void)fputc('\n', out);
     at_json_close(env);
+    for (size_t i = 0; i < a->region->env_axes; i++) {
+        const at_region_axis *axis = &a->region->axis[i];
+        (void)fprintf(out, "swept");
+        for (size_t k = 0; k < axis->count; k++) {
+            (void)fprintf(out, " %s",
+                          axis->point[k].text[0] != '\0' ? axis->point[k].text : "as-given");
+        }
+        (void)fputc('\n', out);
+    }
 }
 
-void at_audit_print(const at_audit *audit, FILE *out, bool colors)
+/* Which sets were asked, and which nobody wrote. */
+static void print_sets(const at_audit *a, FILE *out)
 {
+    for (size_t i = 0; i < a->backends; i++) {
+        const char *backend = at_selector_backend(a->env[0].selector, i), *told[64];
+        size_t n = 0;
+        for (size_t e = 0; e < a->envs && n < sizeof told / sizeof *told; e++) {
+            const at_audit_set *set = a->env[e].set[i];
+            const char *name = set != NULL ? at_capabilities_name(set->set) : a->env[e].missing[i];
+            bool again = name == NULL;
+            for (size_t k = 0; k < n && !again; k++) {
+                again = strcmp(told[k], name) == 0;
+            }
+            if (again) {
+                continue;
+            }
+            told[n++] = name;
+            (void)fprintf(out,
+                          set != NULL ? "%s is audited against %s\n"
+                                      : "%s is not audited: there is no capability set %s\n",
+                          backend, name);
+        }
+    }
+}
+
+void at_audit_print(const at_audit *audit, FILE *out, const at_audit_style *style)
+{
+    const at_selector *s = audit->env[0].selector;
+    const int64_t arch = at_selector_arch(s, &audit->region->base);
+    (void)fprintf(out, "audit of %s", at_selector_name(s));
+    if (arch != AT_ARCH_ANY && !at_region_sweeps(audit->region, "arch")) {
+        (void)fprintf(out, " on %s", at_case_field("arch", 4)->names[arch]);
+    }
     (void)fprintf(out,
-                  "audit of %s on %s, space %s: %" PRIu64 " cases decided, %" PRIu64
+                  ", space %s: %" PRIu64 " cases decided, %" PRIu64
                   " contradict what builds can do, in %zu box%s\n",
-                  at_selector_name(audit->selector), at_case_field("arch", 4)->names[audit->arch],
                   audit->region->name, audit->cases, audit->contradictions, audit->boxes.count,
                   audit->boxes.count == 1 ? "" : "es");
     print_env(audit, out);
-    for (size_t i = 0; i < at_selector_backends(audit->selector); i++) {
-        const char *backend = at_selector_backend(audit->selector, i);
-        if (audit->set[i] != NULL) {
-            (void)fprintf(out, "%s is audited against %s\n", backend,
-                          at_capabilities_name(audit->set[i]));
-        } else if (audit->missing[i] != NULL) {
-            (void)fprintf(out, "%s is not audited: there is no capability set %s\n", backend,
-                          audit->missing[i]);
+    print_sets(audit, out);
+    for (size_t i = 0, last = 0; i < audit->boxes.count; i++) {
+        if (audit->finding[i] > last && (style->limit == 0 || audit->finding[i] <= style->limit)) {
+            print_finding(audit, i, style, out);
+            last = audit->finding[i];
         }
     }
-    int number = 0;
-    for (size_t i = 0; i < audit->boxes.count; i++) {
-        bool printed = false;
-        for (size_t k = 0; k < i; k++) {
-            printed = printed ||
-                      same_paragraph(audit->region, &audit->boxes.box[k], &audit->boxes.box[i]);
-        }
-        if (!printed) {
-            print_paragraph(audit, i, ++number, out, colors);
-        }
+    if (style->limit != 0 && audit->findings > style->limit) {
+        (void)fprintf(out, "\nand %zu more findings: attest audit without --limit\n",
+                      audit->findings - style->limit);
     }
 }

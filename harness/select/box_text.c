@@ -4,12 +4,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LIST_TEXT = 8192 };
-
 /* Text that grows in a fixed buffer; what does not fit is cut. */
 typedef struct buffer {
     size_t used;
-    char text[LIST_TEXT];
+    char text[AT_AXIS_TEXT];
 } buffer;
 
 static void put(buffer *b, const char *text)
@@ -85,11 +83,21 @@ static void put_values(buffer *b, const at_region_axis *a, const bool *chosen, b
 
 size_t at_box_points(const at_region_axis *a, const bool *chosen)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < a->count; i++) {
+    size_t n = a->point == NULL ? a->count : 0;
+    for (size_t i = 0; i < a->count && a->point != NULL; i++) {
         n += chosen[i];
     }
     return n;
+}
+
+bool at_box_alike(const at_region *r, const at_box *a, const at_box *b)
+{
+    bool same = a->sign == b->sign && a->relations == b->relations;
+    for (size_t i = 0; i < r->axes; i++) {
+        same = same && (!at_region_axis_is_numeric(&r->axis[i]) ||
+                        memcmp(a->in[i], b->in[i], sizeof a->in[i]) == 0);
+    }
+    return same;
 }
 
 const char *at_box_relation(const at_region *r, const at_box *b, char text[AT_RELATION_TEXT])
@@ -108,7 +116,13 @@ at_json *at_box_json(const at_region *r, const at_box *b)
     at_json *object = at_json_object();
     for (size_t i = 0; i < r->axes; i++) {
         const at_region_axis *axis = &r->axis[i];
-        if (axis->key_count == 1) {
+        if (axis->point == NULL) {
+            char text[AT_CASE_TEXT_MAX];
+            (void)at_case_print(&r->list[b->item], text);
+            at_json_put_text(object, axis->name, text);
+            continue;
+        }
+        if (axis->single) {
             buffer list = {0};
             put_values(&list, axis, b->in[i], true);
             at_json_put_text(object, axis->name, list.text);
@@ -125,23 +139,32 @@ at_json *at_box_json(const at_region *r, const at_box *b)
     return object;
 }
 
-void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out)
+bool at_box_axis_text(char text[AT_AXIS_TEXT], const at_region_axis *a, const bool *chosen)
 {
     size_t n = at_box_points(a, chosen);
-    bool in = 2 * n <= a->count + 1;
+    bool in = a->single || 2 * n <= a->count + 1;
     buffer list = {0};
-    if (n == a->count) {
-        return;
+    if (n == a->count || a->point == NULL) {
+        return false;
     }
-    if (a->key_count == 1) {
+    if (a->single) {
         put_values(&list, a, chosen, true);
-        (void)fprintf(out, "%s%-8s %s\n", lead, a->name, list.text);
-        return;
+    } else {
+        put(&list, in ? "" : "all but ");
     }
-    for (size_t i = next_point(a, chosen, in, 0), first = i; i < a->count;
+    for (size_t i = next_point(a, chosen, in, 0), first = i; i < a->count && !a->single;
          i = next_point(a, chosen, in, i + 1)) {
         put(&list, i > first ? ", " : "");
-        put(&list, a->point[i].text);
+        put(&list, a->point[i].text[0] != '\0' ? a->point[i].text : "as given");
     }
-    (void)fprintf(out, "%s%-8s %s%s\n", lead, a->name, in ? "" : "all but ", list.text);
+    memcpy(text, list.text, list.used + 1);
+    return true;
+}
+
+void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out)
+{
+    char text[AT_AXIS_TEXT];
+    if (at_box_axis_text(text, a, chosen)) {
+        (void)fprintf(out, "%s%-8s %s\n", lead, a->name, text);
+    }
 }

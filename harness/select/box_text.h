@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { AT_RELATION_TEXT = 96 };
+enum { AT_RELATION_TEXT = 96, AT_AXIS_TEXT = 8192 };
 
 /* {axis: points}: an axis of one key as a list such as "8..64/8,512", others as an array of partial
  * cases. */
@@ -19,11 +19,20 @@ at_json *at_box_json(const at_region *r, const at_box *b);
 /* "dqk != dv"; NULL when the box does not restrict it. */
 const char *at_box_relation(const at_region *r, const at_box *b, char text[AT_RELATION_TEXT]);
 
-/* One line for an axis that the box restricts; the shorter of what is in and what is not. chosen
- * [a->count]. */
+/* What the box takes of an axis, or leaves out where that is shorter: "8..64/8", "all but
+ * mask=none"; false where it does not restrict it. chosen [a->count]. */
+bool at_box_axis_text(char text[AT_AXIS_TEXT], const at_region_axis *a, const bool *chosen);
+
+/* The same as a line. */
 void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out);
 
-/* Points of the axis that are chosen. */
+/* Text in a cell of a Markdown table. */
+void at_markdown_cell(FILE *out, const char *text);
+
+/* Equal but for axes whose values are no numbers: one paragraph. */
+bool at_box_alike(const at_region *r, const at_box *a, const at_box *b);
+
+/* Points of the axis that are chosen; all of a list. */
 size_t at_box_points(const at_region_axis *a, const bool *chosen);
 
 /* An axis of one key whose values are numbers. */

@@ -1,9 +1,9 @@
-#include "harness/select/boxes.h"
+#include "harness/select/fold.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALL_RELATIONS = 7 };
+enum { ALL_RELATIONS = 7, SIGNS_MAX = 1024 };
 
 /* The points of a box as lists, and where its cells lie. */
 typedef struct walker {
@@ -89,6 +89,15 @@ static void load(walker *w, const at_box *b)
     w->relations = b->relations;
 }
 
+/* A slab of one point of an axis, the box's points on the others. */
+static int probe_slab(walker *w, const at_box *b, size_t axis, size_t point)
+{
+    load(w, b);
+    w->count[axis] = 1;
+    w->list[axis][0] = (uint16_t)point;
+    return probe(w, 0, 0);
+}
+
 /* Adds every point of the axis whose slab has cases, all of the sign. */
 static bool grow_axis(walker *w, at_box *b, size_t axis)
 {
@@ -97,10 +106,7 @@ static bool grow_axis(walker *w, at_box *b, size_t axis)
         if (b->in[axis][i]) {
             continue;
         }
-        load(w, b);
-        w->count[axis] = 1;
-        w->list[axis][0] = (uint16_t)i;
-        if (probe(w, 0, 0) == 1) {
+        if (probe_slab(w, b, axis, i) == 1) {
             b->in[axis][i] = true;
             grown = true;
         }
@@ -117,6 +123,33 @@ static bool grow_relations(walker *w, at_box *b)
         if ((b->relations >> r & 1) == 0 && probe(w, 0, 0) == 1) {
             b->relations |= 1U << r;
             grown = true;
+        }
+    }
+    return grown;
+}
+
+/* Adds points of equal value to both compared axes at once: one alone would bring no case where
+ * only equal ones belong to the box. */
+static bool grow_diagonal(walker *w, at_box *b)
+{
+    bool grown = false;
+    if (w->region->left < 0) {
+        return false;
+    }
+    const size_t left = (size_t)w->region->left, right = (size_t)w->region->right;
+    const at_region_axis *x = &w->region->axis[left], *y = &w->region->axis[right];
+    for (size_t i = 0; i < x->count; i++) {
+        for (size_t k = 0; k < y->count; k++) {
+            if (x->point[i].value[0] != y->point[k].value[0] ||
+                (b->in[left][i] || b->in[right][k])) {
+                continue;
+            }
+            b->in[right][k] = true;
+            int one = probe_slab(w, b, left, i);
+            int two = one >= 0 ? probe_slab(w, b, right, k) : -1;
+            bool fits = one >= 0 && two >= 0 && (one > 0 || two > 0);
+            b->in[right][k] = b->in[left][i] = fits;
+            grown = grown || fits;
         }
     }
     return grown;
@@ -140,6 +173,9 @@ static void grow(walker *w, at_box *b, uint64_t cell, const size_t *order)
             grown =
                 (order[i] < w->region->axes ? grow_axis(w, b, order[i]) : grow_relations(w, b)) ||
                 grown;
+        }
+        if (!grown) {
+            grown = grow_diagonal(w, b);
         }
     }
 }
@@ -289,8 +325,9 @@ static at_status cover(walker *w, at_boxes *out, at_box *b, uint8_t *covered, at
     return AT_OK;
 }
 
-at_status at_boxes_cover(at_boxes *out, const at_region *region, const uint32_t *mark,
-                         uint32_t sign, size_t backend, at_error *err)
+/* Covers a space that is folded already. */
+static at_status cover_folded(at_boxes *out, const at_region *region, const uint32_t *mark,
+                              uint32_t sign, size_t backend, at_error *err)
 {
     walker w;
     at_box b = {.backend = backend, .sign = sign};
@@ -305,11 +342,151 @@ at_status at_boxes_cover(at_boxes *out, const at_region *region, const uint32_t 
     if (status == AT_OK) {
         prune(&w, out, from, covered);
     }
-    for (size_t i = from; i < out->count && status == AT_OK; i++) {
-        summary s = {.box = &out->box[i]};
-        load(&w, &out->box[i]);
-        each(&w, 0, 0, summarize_cell, &s);
-    }
     free(covered);
     return status;
+}
+
+/* Counts the cases of a box and finds its example. */
+static void summarize(at_box *b, const at_region *region, const uint32_t *mark)
+{
+    walker w;
+    summary s = {.box = b};
+    start(&w, region, mark, b->sign);
+    load(&w, b);
+    each(&w, 0, 0, summarize_cell, &s);
+}
+
+/* Folds once more: marks of other signs need not be told apart. */
+static at_status cover_sign(at_boxes *out, const at_region *region, const uint32_t *mark,
+                            uint32_t sign, size_t backend, at_error *err)
+{
+    size_t from = out->count;
+    uint32_t *plain = malloc((region->cells + 1) * sizeof *plain);
+    if (plain == NULL) {
+        return at_fail(err, AT_NO_MEMORY, "no memory for a space of %llu cases",
+                       (unsigned long long)region->cells);
+    }
+    for (uint64_t i = 0; i < region->cells; i++) {
+        plain[i] = mark[i] == AT_MARK_INVALID          ? AT_MARK_INVALID
+                   : (mark[i] & ~AT_MARK_WINS) == sign ? sign
+                                                       : AT_MARK_NONE;
+    }
+    at_fold fold;
+    at_fold_open(&fold, region, plain);
+    free(plain);
+    at_status status = cover_folded(out, &fold.region, fold.mark, sign, backend, err);
+    for (size_t i = from; i < out->count && status == AT_OK; i++) {
+        at_fold_unfold(&out->box[i], &fold, region);
+    }
+    at_fold_close(&fold);
+    return status;
+}
+
+/* The signs that occur, in order of appearance; -1 when there are too many. */
+static int collect_signs(uint32_t signs[SIGNS_MAX], const uint32_t *mark, uint64_t cells)
+{
+    int n = 0, last = 0;
+    for (uint64_t cell = 0; cell < cells; cell++) {
+        uint32_t sign = mark[cell] & ~AT_MARK_WINS;
+        if (mark[cell] == AT_MARK_NONE || mark[cell] == AT_MARK_INVALID ||
+            (n > 0 && signs[last] == sign)) {
+            continue;
+        }
+        last = 0;
+        while (last < n && signs[last] != sign) {
+            last++;
+        }
+        if (last == n && n == SIGNS_MAX) {
+            return -1;
+        }
+        signs[last] = sign;
+        n += last == n;
+    }
+    return n;
+}
+
+static at_status cover_signs(at_boxes *out, const at_region *region, const uint32_t *mark,
+                             size_t backend, at_error *err)
+{
+    uint32_t signs[SIGNS_MAX];
+    int n = collect_signs(signs, mark, region->cells);
+    if (n < 0) {
+        return at_fail(err, AT_INVALID, "more than %d kinds of contradictions in the space %s",
+                       SIGNS_MAX, region->name);
+    }
+    for (int k = 0; k < n; k++) {
+        AT_TRY(cover_sign(out, region, mark, signs[k], backend, err));
+    }
+    return AT_OK;
+}
+
+/* Case by case: boxes over the environments alone. sign NONE: all signs. */
+static at_status cover_list(at_boxes *out, const at_region *region, const uint32_t *mark,
+                            uint32_t sign, size_t backend, at_error *err)
+{
+    at_region envs = *region;
+    size_t items = region->axis[region->axes - 1].count;
+    envs.axes = region->env_axes;
+    envs.list = NULL;
+    envs.cells = region->envs;
+    uint32_t *own = malloc(envs.cells * sizeof *own);
+    AT_ASSERT(own != NULL); /* only memory can run out */
+    at_status status = AT_OK;
+    for (size_t item = 0; item < items && status == AT_OK; item++) {
+        size_t from = out->count;
+        for (uint64_t e = 0; e < envs.cells; e++) {
+            own[e] = mark[e * items + item];
+        }
+        status = sign != AT_MARK_NONE ? cover_sign(out, &envs, own, sign, backend, err)
+                                      : cover_signs(out, &envs, own, backend, err);
+        for (size_t i = from; i < out->count && status == AT_OK; i++) {
+            at_box *b = &out->box[i];
+            summarize(b, &envs, own);
+            b->item = item;
+            b->example = b->example * items + item;
+        }
+    }
+    free(own);
+    return status;
+}
+
+at_status at_boxes_cover(at_boxes *out, const at_region *region, const uint32_t *mark,
+                         uint32_t sign, size_t backend, at_error *err)
+{
+    size_t from = out->count;
+    if (region->list != NULL) {
+        return cover_list(out, region, mark, sign, backend, err);
+    }
+    at_status status = cover_sign(out, region, mark, sign, backend, err);
+    for (size_t i = from; i < out->count && status == AT_OK; i++) {
+        summarize(&out->box[i], region, mark);
+    }
+    return status;
+}
+
+at_status at_boxes_cover_all(at_boxes *out, const at_region *region, const uint32_t *mark,
+                             size_t backend, at_error *err)
+{
+    size_t from = out->count;
+    if (region->list != NULL) {
+        return cover_list(out, region, mark, AT_MARK_NONE, backend, err);
+    }
+    at_fold fold;
+    at_fold_open(&fold, region, mark);
+    at_status status = cover_signs(out, &fold.region, fold.mark, backend, err);
+    for (size_t i = from; i < out->count && status == AT_OK; i++) {
+        at_fold_unfold(&out->box[i], &fold, region);
+        summarize(&out->box[i], region, mark);
+    }
+    at_fold_close(&fold);
+    return status;
+}
+
+bool at_box_holds(const at_region *region, const at_box *b, const at_region_place *place)
+{
+    bool in = region->left < 0 || (b->relations >> at_region_relation(region, place) & 1) != 0;
+    for (size_t a = 0; a < region->axes && in; a++) {
+        in = region->axis[a].point == NULL ? place->at[a] == b->item : b->in[a][place->at[a]];
+    }
+    return in;
 }

@@ -22,8 +22,11 @@ typedef struct at_box {
     bool in[AT_REGION_AXES][AT_REGION_POINTS];
     unsigned
         relations; /* bit r: cells with at_region_relation r belong to it; 7 without restriction */
+    size_t item;   /* of the list, where the space is one: `in` speaks of environments then */
     uint64_t cases, wins;
     uint64_t example; /* its most typical cell */
+    double score;     /* how likely it is met, popular.h */
+    uint64_t models;  /* those of popular.h that meet it, as bits */
 } at_box;
 
 /* Growing list; start zeroed, free(box). */
@@ -36,6 +39,13 @@ typedef struct at_boxes {
  * (but INVALID) is. mark [region->cells]. AT_NO_MEMORY is the only failure. */
 at_status at_boxes_cover(at_boxes *out, const at_region *region, const uint32_t *mark,
                          uint32_t sign, size_t backend, at_error *err) AT_MUST_CHECK;
+
+/* The same for every sign that occurs. AT_INVALID: more than 1024. */
+at_status at_boxes_cover_all(at_boxes *out, const at_region *region, const uint32_t *mark,
+                             size_t backend, at_error *err) AT_MUST_CHECK;
+
+/* Whether a place of the space lies in the box; it may be no case. */
+bool at_box_holds(const at_region *region, const at_box *b, const at_region_place *place);
 
 #ifdef __cplusplus
 }

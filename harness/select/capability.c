@@ -304,6 +304,11 @@ at_capability at_capability_at(const at_capabilities *set, int entry_index)
     return entry_index >= 0 ? set->entry[entry_index].what : (at_capability){0};
 }
 
+size_t at_capabilities_size(const at_capabilities *set)
+{
+    return set->count;
+}
+
 at_step at_capability_step(const at_capabilities *set, int entry_index)
 {
     AT_ASSERT(entry_index >= 0 && entry_index < (int)set->count);

@@ -49,6 +49,7 @@ AT_API at_status at_capability_find(at_capability *out, const at_capabilities *s
 AT_API at_status at_capability_find_fast(int *out, const at_capabilities *set, const at_case *c,
                                          at_step step, int64_t arch, at_error *err) AT_MUST_CHECK;
 AT_API at_capability at_capability_at(const at_capabilities *set, int entry); /* -1: UNKNOWN */
+AT_API size_t at_capabilities_size(const at_capabilities *set);               /* entries */
 AT_API at_step at_capability_step(const at_capabilities *set, int entry);
 AT_API uint64_t at_capability_keys(const at_capabilities *set, int entry); /* case keys it reads */
 

@@ -6,6 +6,7 @@
 
 #include "harness/case/field.h"
 #include "harness/case/space.h"
+#include "harness/case/suite.h"
 #include "harness/select/rules.h"
 
 enum { CELLS_MAX = 1 << 26 };
@@ -16,12 +17,13 @@ void at_region_close(at_region *region)
         return;
     }
     for (size_t a = 0; a < region->axes; a++) {
-        for (size_t i = 0; i < region->axis[a].count; i++) {
+        for (size_t i = 0; i < region->axis[a].count && region->axis[a].point != NULL; i++) {
             free(region->axis[a].point[i].text);
         }
         free(region->axis[a].point);
     }
     at_json_close(region->document);
+    free(region->list);
     free(region);
 }
 
@@ -180,6 +182,7 @@ static at_status read_axis(at_region *r, const at_json *o, at_error *err)
     for (size_t k = 0; k < a->key_count; k++) {
         r->given |= (uint64_t)1 << row_of(a->key[k]);
     }
+    a->single = a->key_count == 1;
     r->cells *= a->count;
     return r->cells <= CELLS_MAX
                ? AT_OK
@@ -264,7 +267,8 @@ static at_status read_base(at_region *r, at_error *err)
 
 static at_status read_document(at_region *r, const char *name, at_error *err)
 {
-    static const char *const members[] = {"schema", "name", "doc", "case", "axes", "compare", NULL};
+    static const char *const members[] = {"schema", "name", "doc",     "env",
+                                          "case",   "axes", "compare", NULL};
     const at_json *d = r->document, *axes = NULL;
     const char *schema = NULL, *own = NULL;
     if (at_json_type(d) != AT_JSON_OBJECT) {
@@ -296,20 +300,76 @@ static at_status read_document(at_region *r, const char *name, at_error *err)
     return r->axes > 0 ? AT_OK : at_fail(err, AT_INVALID, "\"axes\" is empty");
 }
 
+static at_status read_space(at_region *r, const char *path, const char *name, at_error *err)
+{
+    AT_TRY(at_json_load(&r->document, path, err));
+    at_status status = read_document(r, name, err);
+    return status == AT_OK ? AT_OK : at_fail_in(err, status, "%s", path);
+}
+
+/* The cases of a suite: one axis without points. */
+static at_status read_suite(at_region *r, const char *corpus, const char *word, at_error *err)
+{
+    at_suite *suite = NULL;
+    AT_TRY(at_suite_open(&suite, corpus, &word, 1, NULL, err));
+    size_t n = at_suite_size(suite), count = 0;
+    r->list = calloc(n + 1, sizeof *r->list);
+    AT_ASSERT(r->list != NULL); /* only memory can run out */
+    for (size_t i = 0; i < n; i++) {
+        const at_suite_plan *plan = NULL;
+        const at_case *c = at_suite_case(suite, i, &plan);
+        bool again = count > 0 && at_case_equal(c, &r->list[count - 1]);
+        r->list[count] = *c;
+        count += !again;
+    }
+    at_suite_close(suite);
+    at_case_init(&r->base);
+    r->left = r->right = -1;
+    r->cells = count;
+    r->axis[0] = (at_region_axis){.name = "case", .count = count};
+    r->axes = 1;
+    r->doc = "cases of a suite";
+    return count > 0 ? AT_OK : at_fail(err, AT_INVALID, "%s holds no case", word);
+}
+
+/* Neither a space nor a suite: the sentence names both folders' files. */
+static at_status unknown_space(const char *corpus, const char *name, at_error *err)
+{
+    at_error suites = {""};
+    (void)at_corpus_missing(corpus, "suites", "suite", name, &suites);
+    at_status status = at_corpus_missing(corpus, "spaces", "space", name, err);
+    size_t used = strlen(err->text);
+    const char *has = strstr(suites.text, "/suites has ");
+    if (has != NULL) {
+        (void)snprintf(err->text + used, sizeof err->text - used, ", suites/ %s",
+                       has + strlen("/suites has "));
+    }
+    return status;
+}
+
+static bool is_word(const char *name)
+{
+    return strpbrk(name, "=@/") == NULL;
+}
+
 at_status at_region_open(at_region **out, const char *corpus, const char *name, at_error *err)
 {
     char path[4096];
     *out = NULL;
-    AT_TRY(at_corpus_file(path, corpus, "spaces", "space", name, err));
     at_region *r = calloc(1, sizeof *r);
     if (r == NULL) {
         return at_fail(err, AT_NO_MEMORY, "no memory for the space %s", name);
     }
-    r->cells = 1;
+    r->cells = r->envs = 1;
     (void)snprintf(r->name, sizeof r->name, "%s", name);
-    at_status status = at_json_load(&r->document, path, err);
-    if (status == AT_OK && (status = read_document(r, name, err)) != AT_OK) {
-        status = at_fail_in(err, status, "%s", path);
+    at_status status = AT_OK;
+    if (at_corpus_file(path, corpus, "spaces", "space", name, NULL) == AT_OK) {
+        status = read_space(r, path, name, err);
+    } else if (is_word(name) &&
+               at_corpus_file(path, corpus, "suites", "suite", name, NULL) != AT_OK) {
+        status = unknown_space(corpus, name, err);
+    } else {
+        status = read_suite(r, corpus, name, err);
     }
     if (status != AT_OK) {
         at_region_close(r);
@@ -322,7 +382,7 @@ at_status at_region_open(at_region **out, const char *corpus, const char *name, 
 void at_region_locate(at_region_place *out, const at_region *region, uint64_t cell)
 {
     for (size_t a = region->axes; a-- > 0;) {
-        out->at[a] = (uint16_t)(cell % region->axis[a].count);
+        out->at[a] = (uint32_t)(cell % region->axis[a].count);
         cell /= region->axis[a].count;
     }
 }
@@ -340,6 +400,10 @@ size_t at_region_step(at_region_place *place, const at_region *region)
 
 void at_region_case(at_case *c, const at_region *region, const at_region_place *place, size_t first)
 {
+    if (region->list != NULL) {
+        *c = region->list[place->at[region->axes - 1]];
+        return;
+    }
     for (size_t a = first; a < region->axes; a++) {
         const at_region_axis *axis = &region->axis[a];
         const at_region_point *p = &axis->point[place->at[a]];

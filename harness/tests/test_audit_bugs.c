@@ -131,7 +131,7 @@ static void test_fa_2552(void)
     int wrong[65] = {0};
     for (size_t i = 0; i < at_audit_boxes(a); i++) {
         const at_box *b = &a->boxes.box[i];
-        at_capability c = at_capability_at(a->set[0], at_audit_entry(b->sign));
+        at_capability c = at_audit_answer_at(a, b, b->example).capability;
         for (size_t k = 0; c.outcome == AT_OUTCOME_WRONG && k < a->region->axis[1].count; k++) {
             int64_t dv = a->region->axis[1].point[k].value[0];
             wrong[dv / 8] += b->in[1][k];

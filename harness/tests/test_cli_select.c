@@ -128,6 +128,24 @@ static void test_audit(void)
     CHECK_HAS(t->out, "   rule     fa3.hdim ought to refuse: ");
     CHECK_HAS(t->out, "   evidence reported, fa3-2025-02: "
                       "https://github.com/NVIDIA/TransformerEngine/issues/3481\n");
+    CHECK_HAS(t->out, "   met by   DeepSeek-V3 and Kimi K2; score ");
+    CHECK_HAS(t->out, "select 'hq=16:sq=4096:dqk=192:dv=128:layout=sbhd:mask=causal:arch=sm90' "
+                      "--selector te-2.10 --env fa3=2025-02,fused=0\n");
+    CHECK_HAS(t->out, "repro 'hq=16:dqk=192:dv=128:layout=sbhd:mask=causal:arch=sm90' --backend "
+                      "modelled.fa3-2025-02\n");
+    t = at_tool_run("audit --arch sm90 --space training --limit 1 --format markdown " SEED);
+    CHECK_INT(t->code, 1);
+    CHECK_HAS(t->out, "# te-2.10: 2 findings where selection and kernels part\n");
+    CHECK_HAS(t->out, "\n## 1. fa3 is admitted, and its backward refuses\n\n> out must have shape");
+    CHECK_HAS(t->out, "| dqk | dv | mask | lengths | dtype | where | cases | selected |\n");
+    CHECK_HAS(t->out, "| 136..192/8 | 104..128/8 | ");
+    CHECK_HAS(t->out, "```sh\nattest select 'hq=16:sq=4096:dqk=192:dv=128:");
+    CHECK_HAS(t->out, "- Evidence, fa3-2025-02 (flash-attn-3 3.0.0b1, ");
+    CHECK_INT(at_tool_count(t->out, "\n## "), 1);
+    t = at_tool_run("audit --arch sm90 --space te-3481-short --limit 1 " SEED);
+    CHECK_INT(t->code, 1);
+    CHECK_HAS(t->out, ", space te-3481-short: 24 cases decided, 8 contradict");
+    CHECK_HAS(t->out, "   - and 5 more boxes\n");
     t = at_tool_run("audit --arch sm90 --space training --format jsonl " SEED);
     CHECK_INT(t->code, 1);
     int lines = at_tool_count(t->out, "\n");

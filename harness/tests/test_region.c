@@ -174,14 +174,16 @@ static void test_both_directions(void)
     static const char *const want[] = {
         "\"backend\":\"x\",\"direction\":\"refuses\",\"box\":{\"dqk\":\"128\",\"sq\":\"1,2\"},"
         "\"relation\":null,"
-        "\"cases\":2,\"wins\":0,\"example\":\"sq=1:dqk=128:arch=sm90\",\"admits\":null,"
+        "\"cases\":2,\"wins\":0,\"example\":\"sq=1:dqk=128:arch=sm90\",\"select\":\"attest "
+        "select 'sq=1:dqk=128:arch=sm90' --selector r\",\"repro\":null,\"admits\":null,"
         "\"refusing_rule\":\"strict\",\"should_refuse_rule\":null,\"step\":\"backward\","
         "\"outcome\":\"runs\","
         "\"tensor\":null,\"message\":null,\"evidence\":\"read\",\"source\":\"s\",\"capabilities\":"
         "\"x-1.0\"}",
         "\"backend\":\"x\",\"direction\":\"admits\",\"box\":{\"dqk\":\"8\",\"sq\":\"1,2\"},"
         "\"relation\":null,"
-        "\"cases\":2,\"wins\":0,\"example\":\"sq=1:dqk=8:arch=sm90\",\"admits\":\"x\",\"refusing_"
+        "\"cases\":2,\"wins\":0,\"example\":\"sq=1:dqk=8:arch=sm90\",\"select\":\"attest "
+        "select 'sq=1:dqk=8:arch=sm90' --selector r\",\"repro\":null,\"admits\":\"x\",\"refusing_"
         "rule\":null,"
         "\"should_refuse_rule\":\"strict\",\"step\":\"forward\",\"outcome\":\"wrong\",\"tensor\":"
         "\"o\","
@@ -193,7 +195,8 @@ static void test_both_directions(void)
         CHECK_HAS(text, want[admits]);
         CHECK_HAS(text,
                   "{\"selector\":\"r\",\"arch\":\"sm90\",\"env\":{\"arch\":\"sm90\",\"k\":\"1.0\"},"
-                  "\"space\":\"t\",");
+                  "\"space\":\"t\",\"finding\":");
+        CHECK_HAS(text, "\"score\":0,\"models\":[],\"backend\":\"x\",");
         free(text);
         at_json_close(o);
     }

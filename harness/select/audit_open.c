@@ -1,0 +1,128 @@
+/* What an audit asks: the selector and the sets of each environment. */
+#include "harness/select/audit_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static at_status find_kind(uint32_t *out, at_audit *a, const at_audit_kind *k, at_error *err)
+{
+    size_t i = 0;
+    while (i < a->kinds && !(a->kind[i].step == k->step && a->kind[i].outcome == k->outcome &&
+                             same_text(a->kind[i].tensor, k->tensor) &&
+                             same_text(a->kind[i].message, k->message))) {
+        i++;
+    }
+    if (i == AT_AUDIT_KINDS_MAX) {
+        return at_fail(err, AT_INVALID, "more than %d kinds of answers of builds",
+                       AT_AUDIT_KINDS_MAX);
+    }
+    a->kind[i] = *k;
+    a->kinds += i == a->kinds;
+    *out = (uint32_t)i;
+    return AT_OK;
+}
+
+static at_status find_kinds(at_audit *a, at_audit_set *s, at_error *err)
+{
+    size_t n = at_capabilities_size(s->set);
+    s->kind = calloc(n + 1, sizeof *s->kind);
+    AT_ASSERT(s->kind != NULL); /* only memory can run out */
+    for (size_t i = 0; i < n; i++) {
+        at_capability c = at_capability_at(s->set, (int)i);
+        const at_audit_kind k = {.step = at_capability_step(s->set, (int)i),
+                                 .outcome = c.outcome,
+                                 .tensor = c.tensor,
+                                 .message = c.message};
+        AT_TRY(find_kind(&s->kind[i], a, &k, err));
+    }
+    return AT_OK;
+}
+
+/* Environments share the sets that they name. */
+static at_status open_set(const at_audit_set **out, at_audit *a, const char *corpus,
+                          const char *name, at_error *err)
+{
+    for (size_t i = 0; i < a->sets; i++) {
+        if (strcmp(at_capabilities_name(a->set[i].set), name) == 0) {
+            *out = &a->set[i];
+            return AT_OK;
+        }
+    }
+    if (a->sets == AT_AUDIT_SETS_MAX) {
+        return at_fail(err, AT_INVALID, "more than %d capability sets", AT_AUDIT_SETS_MAX);
+    }
+    at_audit_set *s = &a->set[a->sets];
+    AT_TRY(at_capabilities_open(&s->set, corpus, name, err));
+    a->sets++;
+    *out = s;
+    return find_kinds(a, s, err);
+}
+
+static at_status copy_env(at_env **out, const at_env *env, at_error *err)
+{
+    for (size_t i = 0; i < at_env_size(env); i++) {
+        char pair[512];
+        const char *key = at_env_key_at(env, i);
+        (void)snprintf(pair, sizeof pair, "%s=%s", key, at_env_get(env, key));
+        AT_TRY(at_env_set(out, pair, err));
+    }
+    return AT_OK;
+}
+
+static at_status open_env(at_audit *a, at_audit_env *e, uint64_t number,
+                          const at_audit_request *request, at_error *err)
+{
+    AT_TRY(copy_env(&e->given, request->env, err));
+    AT_TRY(at_region_env(&e->given, a->region, number, err));
+    AT_TRY(at_selector_open(&e->selector, request->corpus, request->selector, e->given, err));
+    a->backends = at_selector_backends(e->selector);
+    for (size_t i = 0; i < a->backends; i++) {
+        const char *name = at_selector_capabilities(e->selector, i);
+        if (name != NULL && at_capabilities_exist(request->corpus, name, NULL) != AT_OK) {
+            e->missing[i] = name;
+        } else if (name != NULL) {
+            AT_TRY(open_set(&e->set[i], a, request->corpus, name, err));
+        }
+    }
+    at_case c = a->region->base;
+    return a->region->list != NULL || at_selector_arch(e->selector, &c) != AT_ARCH_ANY
+               ? AT_OK
+               : at_fail(err, AT_INVALID,
+                         "an audit of %s asks for the arch: give it as --arch sm90",
+                         request->selector);
+}
+
+/* The space, and axes of environments by the keys that the selector declares. */
+static at_status open_space(at_audit *a, const at_audit_request *request, at_error *err)
+{
+    at_selector *s = NULL;
+    AT_TRY(at_selector_open(&s, request->corpus, request->selector, request->env, err));
+    at_status status = at_region_open(&a->region, request->corpus, request->space, err);
+    const at_env_table *table[] = {&s->env};
+    const at_region_sweep_request what = {.table = table,
+                                          .table_count = 1,
+                                          .corpus = request->corpus,
+                                          .given = request->env,
+                                          .sweep = request->sweep,
+                                          .sweep_count = request->sweep_count};
+    status = status == AT_OK ? at_region_sweep(a->region, &what, err) : status;
+    at_selector_close(s);
+    return status;
+}
+
+at_status at_audit_prepare(at_audit *a, const at_audit_request *request, at_error *err)
+{
+    AT_TRY(open_space(a, request, err));
+    a->env = calloc(a->region->envs, sizeof *a->env);
+    AT_ASSERT(a->env != NULL); /* only memory can run out */
+    a->envs = a->region->envs;
+    for (size_t i = 0; i < a->envs; i++) {
+        AT_TRY(open_env(a, &a->env[i], i, request, err));
+    }
+    return AT_OK;
+}
