@@ -50,11 +50,9 @@ static at_status hear(at_host *h, bool *killed, at_error *err)
             *killed = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
             at_death_text(wait_status, code, death);
             at_process_tail(&h->first, tail, sizeof tail);
-            for (char *c = tail; *c != '\0'; c++) {
-                *c = *c == '\n' ? ' ' : *c; /* one sentence, one line */
-            }
             AT_TRY(drained);
-            return at_fail(err, AT_IO, "no hello: %s%s%s", death, *tail ? "; it said: " : "", tail);
+            return at_error_flatten(err, at_fail(err, AT_IO, "no hello: %s%s%s", death,
+                                                 *tail ? "; it said: " : "", tail));
         }
         if (!(at_clock() < end)) {
             return at_fail(err, AT_IO, "no hello within %.0f seconds", HELLO_SECONDS);

@@ -103,3 +103,14 @@ void at_text_clean(char *text)
         }
     }
 }
+
+at_status at_error_flatten(at_error *err, at_status status)
+{
+    if (err != NULL) {
+        at_text_clean(err->text);
+        for (char *c = err->text; *c != '\0'; c++) {
+            *c = *c == '\n' || *c == '\t' ? ' ' : *c;
+        }
+    }
+    return status;
+}

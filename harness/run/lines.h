@@ -37,6 +37,9 @@ AT_API bool at_utf8_valid(const char *text, size_t length);
  * other than newline and tab become '?'. In place. */
 AT_API void at_text_clean(char *text);
 
+/* Makes a sentence that quotes what others wrote fit one line; returns status. */
+AT_API at_status at_error_flatten(at_error *err, at_status status);
+
 #ifdef __cplusplus
 }
 #endif

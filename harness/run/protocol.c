@@ -47,7 +47,10 @@ static at_status parse_line(at_json **out, const char *what, const char *line, s
     if (!at_utf8_valid(line, length)) {
         return at_fail(err, AT_INVALID, "%s: the line is not UTF-8", what);
     }
-    AT_TRY(at_json_parse(out, what, line, length, err));
+    at_status status = at_json_parse(out, what, line, length, err);
+    if (status != AT_OK) {
+        return at_error_flatten(err, status);
+    }
     if (at_json_type(*out) != AT_JSON_OBJECT) {
         at_json_close(*out);
         *out = NULL;
@@ -107,7 +110,7 @@ at_status at_request_parse(at_request *out, const char *line, size_t length, at_
     AT_TRY(parse_line(&object, "request", line, length, err));
     at_status status = read_request(out, object, err);
     at_json_close(object);
-    return status == AT_OK ? status : at_fail_in(err, status, "request");
+    return status == AT_OK ? status : at_error_flatten(err, at_fail_in(err, status, "request"));
 }
 
 char *at_request_print(const at_request *request)
@@ -192,7 +195,7 @@ at_status at_event_parse(at_event *out, const char *line, size_t length, at_erro
     at_status status = read_event(out, err);
     if (status != AT_OK) {
         at_event_close(out);
-        return at_fail_in(err, status, "event");
+        return at_error_flatten(err, at_fail_in(err, status, "event"));
     }
     return AT_OK;
 }

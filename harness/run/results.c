@@ -139,13 +139,16 @@ static at_status read_line(at_results *r, const char *line, size_t length, size_
     if (!at_utf8_valid(line, length)) {
         return at_fail(err, AT_INVALID, "%s: not UTF-8", name);
     }
-    AT_TRY(at_json_parse(&object, name, line, length, err));
-    at_status status = at_record_read(&record, object, err);
+    at_status status = at_json_parse(&object, name, line, length, err);
+    if (status != AT_OK) {
+        return at_error_flatten(err, status);
+    }
+    status = at_record_read(&record, object, err);
     if (status == AT_OK) {
         status = keep(r, &record, err);
     }
     at_json_close(object);
-    return status == AT_OK ? AT_OK : at_fail_in(err, status, "%s", name);
+    return status == AT_OK ? AT_OK : at_error_flatten(err, at_fail_in(err, status, "%s", name));
 }
 
 /* Reads all complete lines; r->end becomes the offset behind the last of them. */
