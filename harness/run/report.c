@@ -110,7 +110,9 @@ static void count(at_report *report, const at_hosts *hosts)
         report->judged += class == AT_CLASS_OK || class == AT_CLASS_FAIL || r->kind == AT_WAIVED;
         report->errors += class == AT_CLASS_ERROR;
     }
-    qsort(report->backend, report->backend_count, sizeof *report->backend, compare_backends);
+    if (report->backend_count > 0) {
+        qsort(report->backend, report->backend_count, sizeof *report->backend, compare_backends);
+    }
 }
 
 static bool is_shorter(const at_record *a, const at_record *b)
