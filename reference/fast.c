@@ -9,13 +9,6 @@
 #include "reference/gold.h"
 #include "reference/sample.h"
 
-bool at_fast_supports(const at_case *c)
-{
-    bool fp8 = c->dtype == AT_F8E4M3 || c->dtype == AT_F8E5M2;
-    return !fp8 && c->amask == AT_AMASK_NONE && c->bias == AT_BIAS_NONE &&
-           c->sink == AT_SINK_NONE && c->dropout == 0;
-}
-
 int at_fast_threads(int64_t n)
 {
     int most = omp_get_max_threads();
@@ -85,6 +78,7 @@ at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
     };
     out->unit_heads = out->group_k / common_divisor(out->group_k, out->group_v) * out->group_v;
     at_noise_init(&out->m, p, &options->numeric);
+    at_score_init(&out->score, p, &options->numeric.variant);
     AT_TRY(at_gold_take(&out->first_q, arena, c->batch + 1, sizeof *out->first_q, err));
     AT_TRY(at_gold_take(&out->first_kv, arena, c->batch + 1, sizeof *out->first_kv, err));
     for (int64_t b = 0; b < c->batch; b++) {
@@ -139,16 +133,37 @@ at_status at_fast_keep_rows(at_fast *f, at_arena *arena, at_error *err)
     return at_gold_take(&f->rows, arena, n, sizeof *f->rows, err);
 }
 
-static at_status run_complete(at_fast *f, bool no_scale, at_arena *arena, at_error *err)
+/* What is left when the rows are done: dK and dV, dBias, dSink. */
+static at_status run_backward(at_fast *f, at_arena *arena, at_error *err)
 {
-    AT_TRY(at_gold_open_all(f->gold, f->p, no_scale, arena, err));
+    if (!f->train) {
+        return AT_OK;
+    }
+    AT_TRY(at_fast_keys(f, arena, err));
+    at_fast_sink(f);
+    return at_fast_bias(f, arena, err);
+}
+
+static at_status run_complete(at_fast *f, double limit, bool no_scale, at_arena *arena,
+                              at_error *err)
+{
+    for (int id = AT_O; id < AT_TENSOR_COUNT; id++) {
+        at_gold_tensor *t = &f->gold->t[id];
+        if (id != AT_DBIAS && at_gold_makes(&f->p->c, (at_tensor_id)id)) {
+            int64_t rows = at_gold_total(f->p, (at_tensor_id)id);
+            AT_TRY(at_gold_open(t, f->p, (at_tensor_id)id, rows, no_scale, arena, err));
+            at_gold_list(t, f->p, (at_tensor_id)id);
+        }
+    }
+    AT_TRY(at_sample_bias(f, limit, no_scale, arena, err));
+    f->gold->share = at_sample_share(f->gold);
     if (f->train) {
         AT_TRY(all_units(f, arena, err));
         AT_TRY(at_fast_keep_rows(f, arena, err));
     }
     at_gold_tensor *o = &f->gold->t[AT_O];
     AT_TRY(at_fast_rows(f, o->row, o->rows, true, arena, err));
-    return f->train ? at_fast_keys(f, arena, err) : AT_OK;
+    return run_backward(f, arena, err);
 }
 
 static at_status run_sampled(at_fast *f, double limit, bool no_scale, at_arena *arena,
@@ -160,7 +175,7 @@ static at_status run_sampled(at_fast *f, double limit, bool no_scale, at_arena *
     AT_TRY(at_fast_rows(f, sample.stream, sample.n_stream, false, arena, err));
     at_gold_tensor *o = &f->gold->t[AT_O];
     AT_TRY(at_fast_rows(f, o->row, o->rows, true, arena, err));
-    return f->train ? at_fast_keys(f, arena, err) : AT_OK;
+    return run_backward(f, arena, err);
 }
 
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
@@ -174,5 +189,6 @@ at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_opti
     if (options->path == AT_REFERENCE_AUTO && at_sample_work(&f) > limit) {
         return run_sampled(&f, limit, options->no_scale, arena, err);
     }
-    return run_complete(&f, options->no_scale, arena, err);
+    return run_complete(&f, options->path == AT_REFERENCE_AUTO ? limit : HUGE_VAL,
+                        options->no_scale, arena, err);
 }

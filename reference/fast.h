@@ -4,6 +4,7 @@
 #define AT_FAST_H
 
 #include "reference/noise.h"
+#include "reference/score.h"
 
 /* Block sizes. A block of score rows keeps its raw scores over all the keys it sees, which limits
  * its rows where keys are many. */
@@ -43,6 +44,7 @@ typedef struct at_fast {
     const at_problem *p;
     at_gold *gold;
     at_noise m;
+    at_score score;
     bool scale, train;           /* error scale wanted; gradients wanted */
     int64_t group_k, group_v;    /* query heads a K head, a V head */
     int64_t unit_heads;          /* query heads a unit: least common multiple of the groups */
@@ -80,8 +82,9 @@ static inline at_row *at_fast_row(const at_fast *f, int64_t b, int64_t h, int64_
     return first >= 0 ? &f->rows[first + i] : NULL;
 }
 
-/* Cases that this path computes; the golden one computes the others. */
-bool at_fast_supports(const at_case *c);
+/* dBias of the rows listed in the gold tensor, and dSink of its heads from the rows' records. */
+at_status at_fast_bias(at_fast *f, at_arena *arena, at_error *err) AT_MUST_CHECK;
+void at_fast_sink(at_fast *f);
 
 /* The answer: complete, or sampled where path is AT_REFERENCE_AUTO and the case is large. */
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,

@@ -48,11 +48,16 @@ void at_fast_set_tn_float(float *out, const float *a, const float *b, int64_t m,
                 (int)n, 0, out, (int)n);
 }
 
-void at_fast_load(double *out, const at_tensor *t, int64_t b, int64_t h, int64_t first,
-                  const int64_t *list, int64_t n)
+void at_fast_load(double *out, const at_problem *p, at_tensor_id id, int64_t b, int64_t h,
+                  int64_t first, const int64_t *list, int64_t n)
 {
+    const at_tensor *t = &p->t[id];
+    double unit = (double)p->unit[id];
     for (int64_t r = 0; r < n; r++) {
         at_tensor_load_row(t, b, h, list != NULL ? list[r] : first + r, out + r * t->shape[3]);
+    }
+    for (int64_t e = 0; unit != 1 && e < n * t->shape[3]; e++) {
+        out[e] *= unit;
     }
 }
 

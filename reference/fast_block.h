@@ -3,7 +3,7 @@
 #ifndef AT_FAST_BLOCK_H
 #define AT_FAST_BLOCK_H
 
-#include "harness/problem/tensor.h"
+#include "harness/problem/problem.h"
 
 /* out [m n] (+)= alpha a [m k] b [n k]^T; out has rows of `stride` elements. */
 void at_fast_mul_nt(double *out, int64_t stride, const double *a, const double *b, int64_t m,
@@ -20,9 +20,9 @@ void at_fast_set_nn_float(float *out, const float *a, const float *b, int64_t m,
 void at_fast_set_tn_float(float *out, const float *a, const float *b, int64_t m, int64_t n,
                           int64_t k);
 
-/* Rows first..first+n-1 of a head, or rows list[0..n) where list is not NULL, as doubles. */
-void at_fast_load(double *out, const at_tensor *t, int64_t b, int64_t h, int64_t first,
-                  const int64_t *list, int64_t n);
+/* Rows first..first+n-1 of a head, or rows list[0..n) where list is not NULL, as values. */
+void at_fast_load(double *out, const at_problem *p, at_tensor_id id, int64_t b, int64_t h,
+                  int64_t first, const int64_t *list, int64_t n);
 
 /* Power of two that brings the largest of n magnitudes into [1/2, 1); 1 when all are 0. */
 double at_fast_unit_of(const double *x, int64_t n);

@@ -74,12 +74,26 @@ static void gradient_scale_chunk(at_fast_work *w, const at_fast_place *at)
     at_fast_add_rows(w->mass, w->product, w->unit, m, dim);
 }
 
+/* Dropout's factors on dP and on the squares behind its noise. */
+static void drop_dp(at_fast_work *w, const at_fast_place *at)
+{
+    for (int64_t r = 0; r < at->block->n; r++) {
+        int64_t from = 0, n = at_fast_part_of(w, at, r, &from), e = r * at->n + from;
+        for (int64_t j = e; j < e + n; j++) {
+            w->dp[j] *= w->keep[j];
+            if (at->f->scale) {
+                w->dp_squares[j] *= (float)(w->keep[j] * w->keep[j]);
+            }
+        }
+    }
+}
+
 static void gradient_chunk(at_fast_work *w, const at_fast_place *at)
 {
     const at_problem *p = at->f->p;
     int64_t m = at->block->n, dim_v = p->c.dim_v, dim_qk = p->c.dim_qk;
     at_fast_probability_chunk(w, at);
-    at_fast_load(w->v, &p->t[AT_V], at->b, at->h_v, at->first, NULL, at->n);
+    at_fast_load(w->v, p, AT_V, at->b, at->h_v, at->first, NULL, at->n);
     at_fast_mul_nt(w->dp, at->n, w->dout, w->v, m, at->n, dim_v, 1);
     if (at->f->scale) {
         double unit = at_fast_unit_of(w->v, at->n * dim_v);
@@ -87,9 +101,12 @@ static void gradient_chunk(at_fast_work *w, const at_fast_place *at)
         at_fast_mul_nt_float(w->dp_squares, at->n, w->dout_square, w->square, m, at->n, dim_v);
         w->dp_factor = 1 / at_noise_square(w->dp_unit * unit);
     }
+    if (at->f->score.dropped) {
+        drop_dp(w, at);
+    }
     gradient_terms(w, at);
     if (at->wanted) {
-        at_fast_load(w->k, &p->t[AT_K], at->b, at->h_k, at->first, NULL, at->n);
+        at_fast_load(w->k, p, AT_K, at->b, at->h_k, at->first, NULL, at->n);
         at_fast_add_nn(w->dq, w->ds, w->k, m, dim_qk, at->n);
         if (at->f->scale) {
             gradient_scale_chunk(w, at);
@@ -110,9 +127,10 @@ static void finish_gradient(const at_fast_work *w, const at_fast_place *at, int6
     }
     for (int64_t d = 0; d < t->dim && at->wanted; d++) {
         int64_t i = r * t->dim + d, e = (at->block->gold + r) * t->dim + d;
-        t->ref[e] = scale * w->dq[i];
+        double ref = scale * w->dq[i];
+        t->ref[e] = at_noise_stored(&m->out[AT_DQ], ref);
         if (at->f->scale) {
-            at_noise_sum sum = {.ref = t->ref[e], .a = w->dq_a[i] * a_unit};
+            at_noise_sum sum = {.ref = ref, .a = w->dq_a[i] * a_unit};
             sum.c = w->dq_c[i] * a_unit * a_unit + row->common_var * sum.ref * sum.ref +
                     row->d_var * at_noise_square(scale * w->mass[i]) +
                     at_noise_total_var(m, row->keys, sum.ref, scale);

@@ -48,13 +48,16 @@ static at_status work_open(at_fast_key_work *w, const at_fast *f, int64_t rows, 
     const size_t d = sizeof(double), s = sizeof(float);
     const at_case *c = &f->p->c;
     int64_t qk = c->dim_qk, v = c->dim_v, dim = qk > v ? qk : v, n = rows * keys;
-    int64_t more = f->scale ? n : 0;
+    int64_t more = f->scale ? n : 0, drop = f->score.dropped ? n : 0;
     const struct {
         void *pointer;
         int64_t count;
         size_t size;
     } wanted[] = {
         {&w->raw, n, d},
+        {&w->add, f->score.added || f->score.before ? n : 0, d},
+        {&w->keep, drop, d},
+        {&w->kept, drop, d},
         {&w->p, n, d},
         {&w->dp, n, d},
         {&w->ds, n, d},
@@ -102,7 +105,7 @@ static void start_gradient(at_fast_gradient *g, const at_fast_key_block *at, at_
     memset(g->ref, 0, (size_t)(g->heads * n) * sizeof *g->ref);
     for (int64_t h = 0; h < g->heads; h++) {
         const int64_t *keys = at->unit->keys != NULL ? at->unit->keys + at->first : NULL;
-        at_fast_load(g->source + h * n, &f->p->t[id], at->unit->b, at->unit->head / g->group + h,
+        at_fast_load(g->source + h * n, f->p, id, at->unit->b, at->unit->head / g->group + h,
                      at->first, keys, at->n);
         if (f->scale) {
             g->unit[h] = at_fast_unit_of(g->source + h * n, n);
@@ -199,7 +202,7 @@ static void finish(const at_fast_gradient *g, const at_fast_key_block *at, at_te
         int64_t row = first + h * at->unit->n_keys + at->first;
         for (int64_t k = 0; k < at->n * g->dim; k++) {
             int64_t i = h * at->n * g->dim + k, e = row * g->dim + k;
-            t->ref[e] = g->ref[i];
+            t->ref[e] = at_noise_stored(&at->f->m.out[id], g->ref[i]);
             if (at->f->scale) {
                 finish_scale(g, at, id, i, e);
             }

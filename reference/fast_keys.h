@@ -28,7 +28,8 @@ typedef struct at_fast_side {
 typedef struct at_fast_key_work {
     at_fast_gradient dk, dv;
     at_fast_side q, dout;
-    double *raw, *p, *dp, *ds;                                          /* [R K] */
+    double *add, *keep, *kept; /* [R K] as in the row pass */
+    double *raw, *p, *dp, *ds; /* [R K] */
     float *squares, *dp_squares, *a_p, *c_p, *a_ds, *c_ds, *k_p, *k_ds; /* [R K] */
     float *product;                                                     /* [K dim] */
     double *p_most, *ds_most, *p_unit, *ds_unit, *factor;               /* [K] */

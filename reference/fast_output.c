@@ -18,6 +18,21 @@ AT_CLONES static double sum_floats(const float *x, int64_t n)
     return sum;
 }
 
+/* Dropout: roundings of P have its factors; score noise moves O by keep V - O, so that the weights
+ * of dropped keys are taken out and their sum is returned. */
+static double drop_terms(float *a, float *c, float *w, const double *keep, int64_t n)
+{
+    double dropped = 0;
+    for (int64_t j = 0; j < n; j++) {
+        float factor = (float)keep[j];
+        a[j] *= factor;
+        c[j] *= factor * factor;
+        dropped += factor > 0 ? 0 : (double)w[j];
+        w[j] = factor > 0 ? w[j] : 0;
+    }
+    return dropped;
+}
+
 /* Coefficients of O of the chunk in w->a, c, w; the sums of each row grow. */
 static void output_terms(at_fast_work *w, const at_fast_place *at)
 {
@@ -32,7 +47,11 @@ static void output_terms(at_fast_work *w, const at_fast_place *at)
         if (n > 0 && best >= from && best < from + n) {
             float *own = &w->w[r * at->n + best];
             w->w_best[r] = (double)*own;
+            w->keep_best[r] = x.keep != NULL ? w->keep[r * at->n + best] : 1;
             *own = 0;
+        }
+        if (x.keep != NULL) {
+            w->w0_drop[r] += drop_terms(w->a + e, w->c + e, w->w + e, x.keep, n);
         }
         w->w0_chunk[r] = sum_floats(w->w + e, n);
     }
@@ -99,12 +118,14 @@ static void output_scale_row(at_fast_work *w, const at_fast_place *at, int64_t r
     int64_t dim = at->f->p->c.dim_v, index = at->block->gold + r;
     at_gold_tensor *o = &at->f->gold->t[AT_O], *lse = &at->f->gold->t[AT_LSE];
     const double e = 1 / AT_FAST_UNITS;
-    at_tensor_load_row(&at->f->p->t[AT_V], at->b, at->h_v, w->best[r], w->v_best);
+    const double keep = at->f->score.keep; /* 1 without dropout */
+    at_fast_load(w->v_best, at->f->p, AT_V, at->b, at->h_v, w->best[r], NULL, 1);
     for (int64_t d = 0; d < dim; d++) {
         int64_t i = r * dim + d;
-        double ref = w->o[i], away = ref - w->center[d];
+        double ref = w->o[i], away = ref / keep - w->center[d];
         double moved = w->o_w2[i] - 2 * away * w->o_w1[i] + away * away * w->w0[r];
-        moved = (moved > 0 ? moved : 0) + w->w_best[r] * at_noise_square(w->v_best[d] - ref);
+        moved = (moved > 0 ? moved : 0) * keep * keep + w->w0_drop[r] * ref * ref +
+                w->w_best[r] * at_noise_square(w->keep_best[r] * w->v_best[d] - ref);
         at_noise_sum sum = {.ref = ref, .a = w->o_a[i] * e, .flat = row->flat_p};
         sum.c = (w->o_c[i] + moved) * e * e + (row->sum_var + row->flat_var) * ref * ref +
                 at_noise_total_var(m, row->keys, ref, 0);
@@ -127,7 +148,9 @@ static void finish_output(at_fast_work *w, const at_fast_place *at)
             at_noise_row(&at->f->m, row, &w->p_sums[r]);
         }
         if (row->keys > 0 && at->wanted) {
-            memcpy(o->ref + index * dim, w->o + r * dim, (size_t)dim * sizeof(double));
+            for (int64_t d = 0; d < dim; d++) {
+                o->ref[index * dim + d] = at_noise_stored(&at->f->m.out[AT_O], w->o[r * dim + d]);
+            }
             if (lse->rows > 0) {
                 lse->ref[index] = row->lse_out * at->f->m.lse_factor;
             }
@@ -149,12 +172,13 @@ void at_fast_output_block(at_fast_work *w, at_fast_place *at)
         at_fast_clear(w->o_w1, m * dim);
         at_fast_clear(w->o_w2, m * dim);
         at_fast_clear(w->w0, m);
+        at_fast_clear(w->w0_drop, m);
         memset(w->p_sums, 0, (size_t)m * sizeof *w->p_sums);
     }
     for (int64_t j = at->block->low; at_fast_to_chunk(at, j); j += at->n) {
         at_fast_probability_chunk(w, at);
-        at_fast_load(w->v, &p->t[AT_V], at->b, at->h_v, at->first, NULL, at->n);
-        at_fast_add_nn(w->o, w->p, w->v, m, dim, at->n);
+        at_fast_load(w->v, p, AT_V, at->b, at->h_v, at->first, NULL, at->n);
+        at_fast_add_nn(w->o, at->f->score.dropped ? w->kept : w->p, w->v, m, dim, at->n);
         if (at->f->scale) {
             output_scale_chunk(w, at);
         }

@@ -7,84 +7,170 @@
 #include "reference/fast_math.h"
 
 /* Each loop stands in a body that is compiled once a kind of case: with and without a cap, with the
- * chain model and the loose one. `model` is a copy, so that stores cannot change it. */
-AT_INLINE at_noise model_of(const at_fast_pairs *x, bool capped, bool chain)
+ * chain model and the loose one, with and without something added to the scores. */
+enum { CAPPED = 1, CHAIN = 2, ADDED = 4 };
+
+static int kind_of(const at_noise *m, const double *add)
+{
+    return (m->cap > 0 ? CAPPED : 0) | (m->chain ? CHAIN : 0) | (add != NULL ? ADDED : 0);
+}
+
+/* A copy of the model, so that stores cannot change it, with what the kind leaves out. */
+AT_INLINE at_noise model_of(const at_fast_pairs *x, int kind)
 {
     at_noise m = *x->m;
-    m.chain = chain;
-    if (!capped) {
+    m.chain = (kind & CHAIN) != 0;
+    if (!(kind & CAPPED)) {
         m.capped = m.cap = m.inv_cap = 0;
+    }
+    if (!(kind & ADDED)) {
+        m.added = 0;
     }
     return m;
 }
 
-AT_INLINE double score_of(const at_noise *m, bool capped, double raw)
+AT_INLINE double score_of(const at_noise *m, int kind, double raw)
 {
-    return capped ? m->cap * at_fast_tanh(raw * m->inv_cap) : raw;
+    return (kind & CAPPED) ? m->cap * at_fast_tanh(raw * m->inv_cap) : raw;
 }
 
-AT_INLINE double sum_exp(const at_noise *model, bool capped, const double *raw, int64_t n,
-                         double max)
+AT_INLINE double add_of(int kind, const double *add, int64_t j)
 {
-    const at_noise m = *model;
+    return (kind & ADDED) ? add[j] : 0;
+}
+
+/* 1 where the row sees the key, 0 where it is hidden. */
+AT_INLINE double live_of(int kind, double add)
+{
+    return !(kind & ADDED) || add > -HUGE_VAL ? 1 : 0;
+}
+
+AT_INLINE double sum_exp(const at_noise *m, int kind, const double *raw, const double *add,
+                         int64_t n, double max)
+{
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
-        sum += at_fast_exp(score_of(&m, capped, raw[j]) - max);
+        sum += at_fast_exp(score_of(m, kind, raw[j]) + add_of(kind, add, j) - max);
     }
     return sum;
 }
 
-AT_CLONES int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *raw, int64_t n)
+/* Where nothing is added the largest raw score is the largest one: the cap grows with it. */
+static double plain_max(const at_noise *m, const double *raw, int64_t n, int64_t *best)
 {
     double max = raw[0];
 #pragma omp simd reduction(max : max)
     for (int64_t j = 0; j < n; j++) {
         max = raw[j] > max ? raw[j] : max;
     }
-    int64_t best = 0;
-    while (best < n - 1 && raw[best] < max) {
-        best++;
+    *best = 0;
+    while (*best < n - 1 && raw[*best] < max) {
+        ++*best;
     }
-    max = score_of(m, m->cap > 0, max);
-    double sum = m->cap > 0 ? sum_exp(m, true, raw, n, max) : sum_exp(m, false, raw, n, max);
-    row->max = max;
-    row->inv_sum = 1 / sum;
-    row->lse = row->lse_out = max + log(sum);
-    row->lse_share = 1;
+    return score_of(m, m->cap > 0 ? CAPPED : 0, max);
+}
+
+AT_INLINE double added_max(const at_noise *m, int kind, const double *raw, const double *add,
+                           int64_t n, int64_t *best, double *live)
+{
+    double max = -HUGE_VAL, count = 0;
+#pragma omp simd reduction(max : max) reduction(+ : count)
+    for (int64_t j = 0; j < n; j++) {
+        double s = score_of(m, kind, raw[j]) + add[j];
+        max = s > max ? s : max;
+        count += live_of(kind, add[j]);
+    }
+    *best = 0;
+    while (*best < n - 1 && score_of(m, kind, raw[*best]) + add[*best] < max) {
+        ++*best;
+    }
+    *live = count;
+    return max;
+}
+
+/* Sum and LSE from the largest score of the keys and their sum beside it. */
+static void finish_softmax(const at_noise *m, at_row *row, double max, double keys)
+{
+    row->max = m->sink && row->sink_s > max ? row->sink_s : max;
+    double sum = keys * exp(max - row->max);
+    double sink = m->sink ? exp(row->sink_s - row->max) : 0;
+    row->inv_sum = 1 / (sum + sink);
+    row->lse = row->max + log(sum + sink);
+    row->lse_out = m->lse_bare ? max + log(keys) : row->lse;
+    row->sink_p = sink * row->inv_sum;
+}
+
+AT_CLONES int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *raw,
+                                  const double *add, int64_t n)
+{
+    int64_t best = 0;
+    double max = 0, keys = 0;
+    row->keys = (double)n;
+    switch (kind_of(m, add) & (CAPPED | ADDED)) {
+    case CAPPED | ADDED:
+        max = added_max(m, CAPPED | ADDED, raw, add, n, &best, &row->keys);
+        keys = sum_exp(m, CAPPED | ADDED, raw, add, n, max);
+        break;
+    case ADDED:
+        max = added_max(m, ADDED, raw, add, n, &best, &row->keys);
+        keys = sum_exp(m, ADDED, raw, add, n, max);
+        break;
+    case CAPPED:
+        max = plain_max(m, raw, n, &best);
+        keys = sum_exp(m, CAPPED, raw, add, n, max);
+        break;
+    default:
+        max = plain_max(m, raw, n, &best);
+        keys = sum_exp(m, 0, raw, add, n, max);
+        break;
+    }
+    if (row->keys > 0) {
+        finish_softmax(m, row, max, keys);
+    }
     return best;
 }
 
-AT_INLINE void probabilities(const at_fast_pairs *x, bool capped)
+AT_INLINE void probabilities(const at_fast_pairs *x, int kind)
 {
-    const at_noise m = model_of(x, capped, false);
+    const at_noise m = model_of(x, kind);
     double max = x->row->max, inv_sum = x->row->inv_sum, *restrict p = x->p;
-    const double *restrict raw = x->raw;
+    const double *restrict raw = x->raw, *restrict add = x->add;
     int64_t n = x->n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        p[j] = at_fast_exp(score_of(&m, capped, raw[j]) - max) * inv_sum;
+        double s = score_of(&m, kind, raw[j]) + add_of(kind, add, j);
+        p[j] = at_fast_exp(s - max) * inv_sum;
     }
 }
 
 AT_CLONES void at_fast_probabilities(const at_fast_pairs *x)
 {
-    if (x->m->cap > 0) {
-        probabilities(x, true);
-    } else {
-        probabilities(x, false);
+    switch (kind_of(x->m, x->add) & (CAPPED | ADDED)) {
+    case CAPPED | ADDED:
+        probabilities(x, CAPPED | ADDED);
+        break;
+    case ADDED:
+        probabilities(x, ADDED);
+        break;
+    case CAPPED:
+        probabilities(x, CAPPED);
+        break;
+    default:
+        probabilities(x, 0);
+        break;
     }
 }
 
-AT_INLINE void gradients(const at_fast_pairs *x, bool capped, double *restrict ds)
+AT_INLINE void gradients(const at_fast_pairs *x, int kind, double *restrict ds)
 {
-    const at_noise m = model_of(x, capped, false);
+    const at_noise m = model_of(x, kind);
     double d = x->row->d;
     const double *restrict p = x->p, *restrict dp = x->dp, *restrict raw = x->raw;
     int64_t n = x->n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        double slope = at_noise_slope(&m, score_of(&m, capped, raw[j]));
+        double slope = at_noise_slope(&m, score_of(&m, kind, raw[j]));
         ds[j] = slope * p[j] * (dp[j] - d);
     }
 }
@@ -92,35 +178,39 @@ AT_INLINE void gradients(const at_fast_pairs *x, bool capped, double *restrict d
 AT_CLONES void at_fast_gradients(const at_fast_pairs *x, double *ds)
 {
     if (x->m->cap > 0) {
-        gradients(x, true, ds);
+        gradients(x, CAPPED, ds);
     } else {
-        gradients(x, false, ds);
+        gradients(x, 0, ds);
     }
 }
 
-AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *restrict a,
-                       float *restrict c, float *restrict w, at_noise_p_sums *sums)
+AT_INLINE void p_terms(const at_fast_pairs *x, int kind, float *restrict a, float *restrict c,
+                       float *restrict w, at_noise_p_sums *sums)
 {
-    const at_noise m = model_of(x, capped, chain);
+    const at_noise m = model_of(x, kind);
     double lse = x->row->lse, keys = x->row->keys, factor = x->squares_factor;
-    const double *restrict raw = x->raw, *restrict p = x->p;
+    const double *restrict raw = x->raw, *restrict p = x->p, *restrict add = x->add;
     const float *restrict squares = x->squares;
-    double max = x->row->max, linear = 0, square = 0, pp = 0, t1 = 0, t2 = 0;
+    double max = x->row->max, all = 0, linear = 0, square = 0, pp = 0, t1 = 0, t2 = 0;
     int64_t n = x->n;
-#pragma omp simd reduction(+ : linear, square, pp, t1, t2)
+#pragma omp simd reduction(+ : all, linear, square, pp, t1, t2)
     for (int64_t j = 0; j < n; j++) {
-        double s = score_of(&m, capped, raw[j]);
-        double x0 = at_noise_score(&m, raw[j], s, 0, factor * (double)squares[j], lse);
-        at_noise_p t = at_noise_of_p(&m, p[j], at_noise_exp(x0), keys);
-        a[j] = (float)(AT_FAST_UNITS * t.a);
-        c[j] = (float)(AT_FAST_UNITS * AT_FAST_UNITS * t.c);
-        w[j] = (float)(AT_FAST_UNITS * AT_FAST_UNITS * t.w);
+        double more = add_of(kind, add, j), live = live_of(kind, more);
+        more = live > 0 ? more : 0;
+        double capped = score_of(&m, kind, raw[j]), t = live > 0 ? capped + more - max : 0;
+        double x0 = at_noise_score(&m, raw[j], capped, more, factor * (double)squares[j], lse);
+        at_noise_p of_p = at_noise_of_p(&m, p[j], at_noise_exp(x0), keys);
+        a[j] = (float)(AT_FAST_UNITS * live * of_p.a);
+        c[j] = (float)(AT_FAST_UNITS * AT_FAST_UNITS * live * of_p.c);
+        w[j] = (float)(AT_FAST_UNITS * AT_FAST_UNITS * of_p.w);
+        all += p[j];
         linear += p[j] * x0;
         square += p[j] * x0 * (p[j] * x0);
         pp += p[j] * p[j];
-        t1 += p[j] * (s - max);
-        t2 += p[j] * (s - max) * (s - max);
+        t1 += p[j] * t;
+        t2 += p[j] * t * t;
     }
+    sums->p += all;
     sums->linear += linear;
     sums->squares += square;
     sums->pp += pp;
@@ -131,72 +221,88 @@ AT_INLINE void p_terms(const at_fast_pairs *x, bool capped, bool chain, float *r
 AT_CLONES void at_fast_p_terms(const at_fast_pairs *x, float *a, float *c, float *w,
                                at_noise_p_sums *sums)
 {
-    if (x->m->cap > 0) {
-        if (x->m->chain) {
-            p_terms(x, true, true, a, c, w, sums);
-        } else {
-            p_terms(x, true, false, a, c, w, sums);
-        }
-    } else if (x->m->chain) {
-        p_terms(x, false, true, a, c, w, sums);
-    } else {
-        p_terms(x, false, false, a, c, w, sums);
+    switch (kind_of(x->m, x->add)) {
+    case CAPPED | CHAIN | ADDED:
+        p_terms(x, CAPPED | CHAIN | ADDED, a, c, w, sums);
+        break;
+    case CHAIN | ADDED:
+        p_terms(x, CHAIN | ADDED, a, c, w, sums);
+        break;
+    case CAPPED | ADDED:
+        p_terms(x, CAPPED | ADDED, a, c, w, sums);
+        break;
+    case ADDED:
+        p_terms(x, ADDED, a, c, w, sums);
+        break;
+    case CAPPED | CHAIN:
+        p_terms(x, CAPPED | CHAIN, a, c, w, sums);
+        break;
+    case CHAIN:
+        p_terms(x, CHAIN, a, c, w, sums);
+        break;
+    case CAPPED:
+        p_terms(x, CAPPED, a, c, w, sums);
+        break;
+    default:
+        p_terms(x, 0, a, c, w, sums);
+        break;
     }
 }
 
 /* The same pair of a row in the backward: everything that its coefficients need. */
 typedef struct back {
-    double slope, x, own;
+    double live, slope, x, own;
     at_noise_ds t;
 } back;
 
-AT_INLINE back back_of(const at_noise *m, bool capped, const at_fast_pairs *x, int64_t j,
-                       double count)
+AT_INLINE back back_of(const at_noise *m, int kind, const at_fast_pairs *x, int64_t j, double count)
 {
     const at_row *row = x->row;
-    double s = score_of(m, capped, x->raw[j]), dp = x->dp[j], d = row->d;
+    double s = score_of(m, kind, x->raw[j]), dp = x->dp[j], d = row->d;
+    double add = add_of(kind, x->add, j), live = live_of(kind, add);
+    add = live > 0 ? add : 0;
     double squares = x->squares_factor * (double)x->squares[j];
-    double x1 = at_noise_exp(at_noise_score(m, x->raw[j], s, 0, squares, row->lse));
+    double x1 = at_noise_exp(at_noise_score(m, x->raw[j], s, add, squares, row->lse));
     double own = at_noise_dp(m, dp, x->dp_factor * (double)x->dp_squares[j], d);
-    back out = {.slope = at_noise_slope_most(m, s, x1), .x = x1, .own = own};
+    back out = {.live = live, .slope = at_noise_slope_most(m, s, x1), .x = x1, .own = own};
     out.t = at_noise_of_ds(m, row, x->p[j], s, x1, dp, own, count);
     return out;
 }
 
-AT_INLINE void dq_terms(const at_fast_pairs *pairs, bool capped, bool chain, double unit,
-                        float *restrict a, float *restrict c, float *restrict mass)
+AT_INLINE void dq_terms(const at_fast_pairs *pairs, int kind, double unit, float *restrict a,
+                        float *restrict c, float *restrict mass)
 {
     const at_fast_pairs x = *pairs;
     const at_row row = *pairs->row;
-    const at_noise m = model_of(&x, capped, chain);
+    const at_noise m = model_of(&x, kind);
     at_fast_pairs local = x;
     local.row = &row;
     double unit_a = AT_FAST_UNITS * unit, unit_c = unit_a * unit_a;
     int64_t n = x.n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        back b = back_of(&m, capped, &local, j, row.keys);
-        a[j] = (float)(unit_a * b.t.a);
-        c[j] = (float)(unit_c * b.t.c);
+        back b = back_of(&m, kind, &local, j, row.keys);
+        a[j] = (float)(unit_a * b.live * b.t.a);
+        c[j] = (float)(unit_c * b.live * b.t.c);
         mass[j] = (float)(b.slope * x.p[j]);
     }
 }
 
-AT_INLINE void d_terms(const at_fast_pairs *pairs, bool capped, bool chain, at_noise_d *sums)
+AT_INLINE void d_terms(const at_fast_pairs *pairs, int kind, at_noise_d *sums)
 {
     const at_fast_pairs x = *pairs;
     const at_row row = *pairs->row;
-    const at_noise m = model_of(&x, capped, chain);
+    const at_noise m = model_of(&x, kind);
     at_fast_pairs local = x;
     local.row = &row;
     double rounded = 0, score = 0, chained = 0, stored = 0, own = 0;
     int64_t n = x.n;
 #pragma omp simd reduction(+ : rounded, score, chained, stored, own)
     for (int64_t j = 0; j < n; j++) {
-        back b = back_of(&m, capped, &local, j, row.keys);
+        back b = back_of(&m, kind, &local, j, row.keys);
         double p = x.p[j], dp = x.dp[j];
         double squares = m.d_from_p ? dp * dp : x.dp_factor * (double)x.dp_squares[j];
-        rounded += at_noise_square(at_noise_rho(&m.p, p) * dp);
+        rounded += b.live * at_noise_square(at_noise_rho(&m.p, p) * dp);
         score += at_noise_square(p * (dp - row.d) * b.x);
         chained += p * p * squares;
         stored += at_noise_square(p * m.u_s * dp);
@@ -209,34 +315,50 @@ AT_INLINE void d_terms(const at_fast_pairs *pairs, bool capped, bool chain, at_n
     sums->own += own;
 }
 
-AT_INLINE void dq_kind(const at_fast_pairs *x, bool capped, bool chain, double unit, float *a,
-                       float *c, float *mass, at_noise_d *sums)
+AT_INLINE void dq_kind(const at_fast_pairs *x, int kind, double unit, float *a, float *c,
+                       float *mass, at_noise_d *sums)
 {
-    d_terms(x, capped, chain, sums);
+    d_terms(x, kind, sums);
     if (a != NULL) {
-        dq_terms(x, capped, chain, unit, a, c, mass);
+        dq_terms(x, kind, unit, a, c, mass);
     }
 }
 
 AT_CLONES void at_fast_dq_terms(const at_fast_pairs *x, double unit, float *a, float *c,
                                 float *mass, at_noise_d *sums)
 {
-    if (x->m->cap > 0) {
-        if (x->m->chain) {
-            dq_kind(x, true, true, unit, a, c, mass, sums);
-        } else {
-            dq_kind(x, true, false, unit, a, c, mass, sums);
-        }
-    } else if (x->m->chain) {
-        dq_kind(x, false, true, unit, a, c, mass, sums);
-    } else {
-        dq_kind(x, false, false, unit, a, c, mass, sums);
+    switch (kind_of(x->m, x->add)) {
+    case CAPPED | CHAIN | ADDED:
+        dq_kind(x, CAPPED | CHAIN | ADDED, unit, a, c, mass, sums);
+        break;
+    case CHAIN | ADDED:
+        dq_kind(x, CHAIN | ADDED, unit, a, c, mass, sums);
+        break;
+    case CAPPED | ADDED:
+        dq_kind(x, CAPPED | ADDED, unit, a, c, mass, sums);
+        break;
+    case ADDED:
+        dq_kind(x, ADDED, unit, a, c, mass, sums);
+        break;
+    case CAPPED | CHAIN:
+        dq_kind(x, CAPPED | CHAIN, unit, a, c, mass, sums);
+        break;
+    case CHAIN:
+        dq_kind(x, CHAIN, unit, a, c, mass, sums);
+        break;
+    case CAPPED:
+        dq_kind(x, CAPPED, unit, a, c, mass, sums);
+        break;
+    default:
+        dq_kind(x, 0, unit, a, c, mass, sums);
+        break;
     }
 }
 
 AT_CLONES void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns *columns)
 {
-    double least = x->m->p.half / x->m->p.u, d = fabs(x->row->d) + sqrt(x->row->d_var);
+    double least_p = x->m->p.half / x->m->p.u, least = x->m->ds.half / x->m->ds.u,
+           d = fabs(x->row->d) + sqrt(x->row->d_var);
     const double *restrict p = x->p, *restrict dp = x->dp;
     const float *restrict squares = x->dp_squares;
     double factor = x->dp_factor;
@@ -244,7 +366,7 @@ AT_CLONES void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns
     int64_t n = x->n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        double size = p[j] > least ? p[j] : least;
+        double size = p[j] > least_p ? p[j] : least_p;
         double ds = size * (fabs(dp[j]) + d + sqrt(factor * (double)squares[j]));
         ds = ds > least ? ds : least;
         p_most[j] = size > p_most[j] ? size : p_most[j];
@@ -252,13 +374,13 @@ AT_CLONES void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns
     }
 }
 
-AT_INLINE void key_terms(const at_fast_pairs *pairs, bool capped, bool chain,
-                         const at_fast_columns *columns, const at_fast_column_terms *out)
+AT_INLINE void key_terms(const at_fast_pairs *pairs, int kind, const at_fast_columns *columns,
+                         const at_fast_column_terms *out)
 {
     const at_fast_pairs x = *pairs;
     const at_row row = *pairs->row;
     const at_fast_columns col = *columns;
-    const at_noise m = model_of(&x, capped, chain);
+    const at_noise m = model_of(&x, kind);
     at_fast_pairs local = x;
     local.row = &row;
     float *restrict a_p = out->a_p, *restrict c_p = out->c_p;
@@ -267,32 +389,59 @@ AT_INLINE void key_terms(const at_fast_pairs *pairs, bool capped, bool chain,
     int64_t n = x.n;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        back b = back_of(&m, capped, &local, j, col.count_k[j]);
+        back b = back_of(&m, kind, &local, j, col.count_k[j]);
         at_noise_p t = at_noise_of_p(&m, x.p[j], b.x, col.count_v[j]);
         double up = AT_FAST_UNITS * col.p_unit[j], us = AT_FAST_UNITS * col.ds_unit[j];
         double common = at_noise_of_row(&row, x.p[j], b.slope, b.t.ds);
-        a_p[j] = (float)(up * t.a);
-        c_p[j] = (float)(up * up * (t.c + t.w + x.p[j] * x.p[j] * row.p_var));
-        a_ds[j] = (float)(us * b.t.a);
-        c_ds[j] = (float)(us * us * (b.t.c + common));
+        a_p[j] = (float)(up * b.live * t.a);
+        c_p[j] = (float)(up * up * b.live * (t.c + t.w + x.p[j] * x.p[j] * row.p_var));
+        a_ds[j] = (float)(us * b.live * b.t.a);
+        c_ds[j] = (float)(us * us * b.live * (b.t.c + common));
         double p_error = at_noise_p_error(&m, x.p[j]);
         k_p[j] = (float)(up * p_error);
         k_ds[j] = (float)(us * at_noise_ds_error(&m, &row, x.p[j], p_error, b.slope, x.dp[j]));
     }
 }
 
+/* Dropout's factors on what dV is made of. */
+static void drop_terms(const at_fast_pairs *x, const at_fast_column_terms *out)
+{
+    for (int64_t j = 0; x->keep != NULL && j < x->n; j++) {
+        float keep = (float)x->keep[j];
+        out->a_p[j] *= keep;
+        out->c_p[j] *= keep * keep;
+        out->k_p[j] *= keep;
+    }
+}
+
 AT_CLONES void at_fast_key_terms(const at_fast_pairs *x, const at_fast_columns *columns,
                                  const at_fast_column_terms *out)
 {
-    if (x->m->cap > 0) {
-        if (x->m->chain) {
-            key_terms(x, true, true, columns, out);
-        } else {
-            key_terms(x, true, false, columns, out);
-        }
-    } else if (x->m->chain) {
-        key_terms(x, false, true, columns, out);
-    } else {
-        key_terms(x, false, false, columns, out);
+    switch (kind_of(x->m, x->add)) {
+    case CAPPED | CHAIN | ADDED:
+        key_terms(x, CAPPED | CHAIN | ADDED, columns, out);
+        break;
+    case CHAIN | ADDED:
+        key_terms(x, CHAIN | ADDED, columns, out);
+        break;
+    case CAPPED | ADDED:
+        key_terms(x, CAPPED | ADDED, columns, out);
+        break;
+    case ADDED:
+        key_terms(x, ADDED, columns, out);
+        break;
+    case CAPPED | CHAIN:
+        key_terms(x, CAPPED | CHAIN, columns, out);
+        break;
+    case CHAIN:
+        key_terms(x, CHAIN, columns, out);
+        break;
+    case CAPPED:
+        key_terms(x, CAPPED, columns, out);
+        break;
+    default:
+        key_terms(x, 0, columns, out);
+        break;
     }
+    drop_terms(x, out);
 }

@@ -12,9 +12,11 @@ typedef struct at_fast_pairs {
     const at_row *row;
     int64_t n;
     const double *raw; /* scale q.k */
+    const double *add; /* what is added after the cap, -HUGE_VAL: hidden; NULL: nothing */
     const float *squares;
     double squares_factor;
     double *p;
+    const double *keep; /* factors of dropout, NULL: none; dp and dp_squares have them */
     const double *dp;
     const float *dp_squares;
     double dp_factor;
@@ -23,10 +25,11 @@ typedef struct at_fast_pairs {
 /* Coefficients are stored in units of e (a) and e^2 (c, w). */
 #define AT_FAST_UNITS 0x1p24
 
-/* Largest score, sum and LSE of the row over all its keys (raw, n). Returns the index of the
- * largest.
- */
-int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *raw, int64_t n);
+/* Largest score, sum, LSE and number of live keys of the row over all its keys (raw, add, n), with
+ * its sink where the model has one. Returns the index of the likeliest key. A row whose keys are
+ * all hidden ends with keys = 0 and P = 0. */
+int64_t at_fast_softmax(const at_noise *m, at_row *row, const double *raw, const double *add,
+                        int64_t n);
 
 /* p = exp(s - max) inv_sum. */
 void at_fast_probabilities(const at_fast_pairs *x);

@@ -16,6 +16,7 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
     const size_t d = sizeof(double), s = sizeof(float);
     int64_t qk = f->p->c.dim_qk, v = f->p->c.dim_v, dim = qk > v ? qk : v;
     int64_t backward = f->train ? rows : 0, scale = f->scale ? 1 : 0;
+    int64_t added = f->score.added || f->score.before ? 1 : 0, drop = f->score.dropped ? 1 : 0;
     const struct {
         void *pointer;
         int64_t count;
@@ -25,13 +26,17 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
         {&w->k, keys * qk, d},
         {&w->v, keys * v, d},
         {&w->raw, scores, d},
+        {&w->add, added * scores, d},
         {&w->p, rows * keys, d},
+        {&w->keep, drop * rows * keys, d},
+        {&w->kept, drop * rows * keys, d},
         {&w->o, rows * v, d},
         {&w->rows, rows, sizeof *w->rows},
         {&w->own, rows, sizeof *w->own},
         {&w->spans, rows, sizeof *w->spans},
         {&w->best, rows, sizeof *w->best},
         {&w->w_best, scale * rows, d},
+        {&w->keep_best, scale * rows, d},
         {&w->v_best, scale * v, d},
         {&w->dout, backward * v, d},
         {&w->dp, backward * keys, d},
@@ -52,6 +57,7 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
         {&w->o_w2, scale * rows * v, d},
         {&w->w0, scale * rows, d},
         {&w->w0_chunk, scale * rows, d},
+        {&w->w0_drop, scale * rows, d},
         {&w->unit, scale * rows, d},
         {&w->k_unit, scale * (scores / AT_FAST_KEYS + 1), d},
         {&w->mean, scale * v, d},
@@ -89,6 +95,8 @@ at_fast_pairs at_fast_pairs_of(const at_fast_work *w, const at_fast_place *at, i
         .row = w->rows[r],
         .n = n,
         .raw = w->raw + wide,
+        .add = at->f->score.added ? w->add + wide : NULL,
+        .keep = at->f->score.dropped ? w->keep + narrow : NULL,
         .p = w->p + narrow,
         .dp_factor = w->dp_factor,
     };
@@ -128,7 +136,30 @@ void at_fast_clear(double *x, int64_t n)
     memset(x, 0, (size_t)n * sizeof *x);
 }
 
-/* Spans and row records of the block; dead rows are written at once. */
+/* Writes row r, which sees no key: O and dQ 0, LSE -inf or the sink's score. */
+static void write_dead(at_fast_work *w, const at_fast_place *at, int64_t r)
+{
+    at_fast *f = at->f;
+    at_row *row = w->rows[r];
+    int64_t index = at->block->gold + r;
+    bool sink = f->score.sink && !f->m.lse_bare;
+    *row = (at_row){.sink_s = row->sink_s, .lse_share = 1};
+    row->lse_out = sink ? row->sink_s : -HUGE_VAL;
+    for (int id = AT_O; id <= AT_DQ && at->wanted; id++) {
+        at_gold_tensor *t = &f->gold->t[id];
+        if (t->rows > 0) {
+            t->dead[index] = id != AT_LSE || !sink;
+            t->ref[index * t->dim] = id == AT_LSE ? row->lse_out * f->m.lse_factor : 0;
+        }
+    }
+    at_gold_tensor *lse = &f->gold->t[AT_LSE];
+    if (at->wanted && sink && lse->rows > 0 && lse->bound != NULL) {
+        at_noise_lse(&f->m, row, 0, &lse->bound[index], &lse->sigma[index]);
+    }
+}
+
+/* Spans and row records of the block; rows outside of the window and lengths are written at once.
+ */
 static void find_rows(at_fast_work *w, const at_fast_place *at)
 {
     at_fast *f = at->f;
@@ -139,14 +170,10 @@ static void find_rows(at_fast_work *w, const at_fast_place *at)
         record = record != NULL ? record : &w->own[r];
         w->spans[r] = f->span[f->first_q[row[0]] + row[2]];
         w->rows[r] = record;
-        int64_t keys = w->spans[r].last - w->spans[r].first + 1;
-        *record = (at_row){.keys = keys > 0 ? (double)keys : 0};
-        for (int id = AT_O; id <= AT_DQ && at->wanted && keys <= 0; id++) {
-            at_gold_tensor *t = &f->gold->t[id];
-            if (t->rows > 0) {
-                t->dead[block->gold + r] = true;
-                t->ref[(block->gold + r) * t->dim] = id == AT_LSE ? -HUGE_VAL : 0;
-            }
+        *record = (at_row){.lse_share = 1};
+        record->sink_s = f->score.sink ? at_score_sink(&f->score, row[1]) : 0;
+        if (w->spans[r].first > w->spans[r].last) {
+            write_dead(w, at, r);
         }
     }
 }
@@ -158,9 +185,9 @@ static void load_queries(at_fast_work *w, const at_fast_place *at)
     int64_t n_q = block->n * p->c.dim_qk, n_v = block->n * p->c.dim_v;
     for (int64_t r = 0; r < block->n; r++) {
         const int64_t *row = block->row[r];
-        at_tensor_load_row(&p->t[AT_Q], at->b, row[1], row[2], w->q + r * p->c.dim_qk);
+        at_fast_load(w->q + r * p->c.dim_qk, p, AT_Q, at->b, row[1], row[2], NULL, 1);
         if (at->f->train) {
-            at_tensor_load_row(&p->t[AT_DO], at->b, row[1], row[2], w->dout + r * p->c.dim_v);
+            at_fast_load(w->dout + r * p->c.dim_v, p, AT_DO, at->b, row[1], row[2], NULL, 1);
         }
     }
     if (at->f->scale) {
@@ -186,13 +213,32 @@ static void score_chunk(at_fast_work *w, const at_fast_place *at)
 {
     const at_problem *p = at->f->p;
     int64_t m = at->block->n, dim = p->c.dim_qk, column = at->first - at->block->low;
-    at_fast_load(w->k, &p->t[AT_K], at->b, at->h_k, at->first, NULL, at->n);
+    at_fast_load(w->k, p, AT_K, at->b, at->h_k, at->first, NULL, at->n);
     at_fast_mul_nt(w->raw + column, at->width, w->q, w->k, m, at->n, dim, p->scale);
     if (at->f->scale) {
         double unit = at_fast_unit_of(w->k, at->n * dim);
         w->k_unit[column / AT_FAST_KEYS] = unit;
         at_fast_floats(&(at_fast_forms){.square = w->square}, w->k, at->n * dim, unit);
         at_fast_mul_nt_float(w->squares + column, at->width, w->q_square, w->square, m, at->n, dim);
+    }
+}
+
+/* What is added to row r's scores, before the cap and after it. */
+static void add_to_row(at_fast_work *w, const at_fast_place *at, int64_t r)
+{
+    const at_score *score = &at->f->score;
+    const int64_t *row = at->block->row[r];
+    const at_fast_span *span = &w->spans[r];
+    const at_score_keys keys = {.first = span->first, .n = span->last - span->first + 1};
+    int64_t place = r * at->width + span->first - at->block->low;
+    if (score->before) {
+        at_score_before(score, w->add + place, at->b, row[1], row[2], &keys);
+        for (int64_t j = place; j < place + keys.n; j++) {
+            w->raw[j] += w->add[j];
+        }
+    }
+    if (score->added) {
+        at_score_after(score, w->add + place, at->b, row[1], row[2], &keys);
     }
 }
 
@@ -205,11 +251,32 @@ static void score_block(at_fast_work *w, at_fast_place *at)
     }
     for (int64_t r = 0; r < block->n; r++) {
         const at_fast_span *span = &w->spans[r];
-        if (span->first <= span->last) {
-            const double *raw = w->raw + r * at->width + span->first - block->low;
-            int64_t n = span->last - span->first + 1;
-            w->best[r] = span->first + at_fast_softmax(&at->f->m, w->rows[r], raw, n);
+        if (span->first > span->last) {
+            continue;
         }
+        int64_t place = r * at->width + span->first - block->low;
+        int64_t n = span->last - span->first + 1;
+        add_to_row(w, at, r);
+        const double *add = at->f->score.added ? w->add + place : NULL;
+        w->best[r] = span->first + at_fast_softmax(&at->f->m, w->rows[r], w->raw + place, add, n);
+        if (w->rows[r]->keys <= 0) {
+            write_dead(w, at, r);
+        }
+    }
+}
+
+/* Dropout's factors of row r's keys in the chunk, and P times them. */
+static void drop_row(at_fast_work *w, const at_fast_place *at, int64_t r, int64_t from, int64_t n)
+{
+    const int64_t *row = at->block->row[r];
+    const at_score_keys keys = {.first = at->first + from, .n = n};
+    int64_t e = r * at->n + from;
+    at_fast_clear_double(w->kept, at, r, from, n);
+    if (n > 0) {
+        at_score_dropout(&at->f->score, w->keep + e, at->b, row[1], row[2], &keys);
+    }
+    for (int64_t j = e; j < e + n; j++) {
+        w->kept[j] = w->p[j] * w->keep[j];
     }
 }
 
@@ -220,6 +287,9 @@ void at_fast_probability_chunk(at_fast_work *w, const at_fast_place *at)
         at_fast_pairs x = at_fast_pairs_of(w, at, r, from, n);
         at_fast_clear_double(w->p, at, r, from, n);
         at_fast_probabilities(&x);
+        if (at->f->score.dropped) {
+            drop_row(w, at, r, from, n);
+        }
     }
 }
 

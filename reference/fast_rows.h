@@ -9,14 +9,16 @@
 typedef struct at_fast_work {
     double *q, *dout;                           /* [M dim] */
     double *k, *v;                              /* [K dim] */
-    double *raw, *p, *dp, *ds;                  /* [M W], [M K] */
+    double *raw, *add;                          /* [M W]; add where something is added */
+    double *p, *dp, *ds;                        /* [M K] */
+    double *keep, *kept;                        /* [M K] dropout's factors, and P times them */
     float *squares, *dp_squares;                /* [M W], [M K] */
     float *a, *c, *w;                           /* [M K] */
     float *q_square, *dout_square;              /* [M dim] */
     float *plain, *absolute, *square, *product; /* [K dim], product [M dim] */
     double *o, *o_a, *o_c, *o_w1, *o_w2;        /* [M dim_v] */
     double *dq, *dq_a, *dq_c, *mass;            /* [M dim_qk] */
-    double *w0, *w0_chunk, *unit;               /* [M] */
+    double *w0, *w0_chunk, *w0_drop, *unit;     /* [M]; w0_drop: of dropped keys */
     double *k_unit;                             /* [W / K] of each chunk's forms of K */
     double *v_best;                             /* [dim_v] */
     double *mean, *center;                      /* [dim_v] of V: of the chunk, of the first one */
@@ -24,9 +26,10 @@ typedef struct at_fast_work {
     at_noise_d *d_sums;                         /* [M] */
     int64_t *best;                              /* [M] the row's likeliest key */
     double
-        *w_best;   /* [M] its w, kept out of the moments: it cancels in rows that see little else */
-    at_row **rows; /* [M] records: kept ones, or the block's own */
-    at_row *own;   /* [M] */
+        *w_best; /* [M] its w, kept out of the moments: it cancels in rows that see little else */
+    double *keep_best;            /* [M] its factor of dropout */
+    at_row **rows;                /* [M] records: kept ones, or the block's own */
+    at_row *own;                  /* [M] */
     at_fast_span *spans;          /* [M] */
     double squares_unit, dp_unit; /* of q_square, dout_square */
     double dp_factor;             /* of the chunk's dp_squares */

@@ -13,7 +13,7 @@ static void load_side(at_fast_side *s, const at_fast *f, at_tensor_id id, int64_
                       int64_t first, int64_t rows)
 {
     int64_t n = rows * f->p->t[id].shape[3];
-    at_fast_load(s->rows, &f->p->t[id], b, h, first, NULL, rows);
+    at_fast_load(s->rows, f->p, id, b, h, first, NULL, rows);
     if (f->scale) {
         const at_fast_forms forms = {s->plain, s->absolute, s->square};
         s->unit = at_fast_unit_of(s->rows, n);
@@ -30,6 +30,8 @@ static at_fast_pairs pairs_of(const at_fast_key_work *w, const at_fast_key_block
         .row = row,
         .n = w->columns[r].last - w->columns[r].first + 1,
         .raw = w->raw + e,
+        .add = at->f->score.added ? w->add + e : NULL,
+        .keep = at->f->score.dropped ? w->keep + e : NULL,
         .squares_factor = squares_factor,
         .p = w->p + e,
         .dp = w->dp + e,
@@ -62,6 +64,49 @@ static at_fast_columns columns_from(const at_fast_key_work *w, int64_t column)
     };
 }
 
+/* What stands beside scale q.k in row r of the tile, row i of head h; dropout's factors go to dP.
+ */
+static void extend_row(at_fast_key_work *w, const at_fast_key_block *at, int64_t h, int64_t i,
+                       int64_t r)
+{
+    const at_score *score = &at->f->score;
+    const at_fast_span *columns = &w->columns[r];
+    int64_t e = r * at->n + columns->first, b = at->unit->b, first = at->first + columns->first;
+    at_score_keys keys = {.first = first, .n = columns->last - columns->first + 1};
+    keys.keys = at->unit->keys != NULL ? at->unit->keys + first : NULL;
+    if (keys.n <= 0) {
+        return;
+    }
+    if (score->before) {
+        at_score_before(score, w->add + e, b, h, i, &keys);
+        for (int64_t j = e; j < e + keys.n; j++) {
+            w->raw[j] += w->add[j];
+        }
+    }
+    if (score->added) {
+        at_score_after(score, w->add + e, b, h, i, &keys);
+    }
+    if (score->dropped) {
+        at_score_dropout(score, w->keep + e, b, h, i, &keys);
+    }
+    for (int64_t j = e; score->dropped && j < e + keys.n; j++) {
+        w->dp[j] *= w->keep[j];
+        if (at->f->scale) {
+            w->dp_squares[j] *= (float)(w->keep[j] * w->keep[j]);
+        }
+    }
+}
+
+/* P times dropout's factors. */
+static void keep_row(at_fast_key_work *w, const at_fast_key_block *at, int64_t r)
+{
+    int64_t e = r * at->n;
+    clear_outside(w->kept, sizeof *w->kept, w, at, r);
+    for (int64_t j = e + w->columns[r].first; j <= e + w->columns[r].last; j++) {
+        w->kept[j] = w->p[j] * w->keep[j];
+    }
+}
+
 /* P and dS of a tile; with the scale also the largest of each column. */
 static void tile_values(at_fast_key_work *w, const at_fast_key_block *at, const at_row *rows,
                         int64_t n_rows, double dp_factor)
@@ -76,6 +121,9 @@ static void tile_values(at_fast_key_work *w, const at_fast_key_block *at, const 
         clear_outside(w->ds, sizeof *w->ds, w, at, r);
         at_fast_probabilities(&x);
         at_fast_gradients(&x, w->ds + r * at->n + w->columns[r].first);
+        if (at->f->score.dropped) {
+            keep_row(w, at, r);
+        }
         if (at->f->scale) {
             at_fast_columns columns = columns_from(w, w->columns[r].first);
             at_fast_column_most(&x, &columns);
@@ -167,8 +215,11 @@ void at_fast_run_tile(at_fast_key_work *w, const at_fast_key_block *at, int64_t 
         at_fast_mul_nt_float(w->dp_squares, n, w->dout.square, w->dv.square + h_v * n * v, n_rows,
                              n, v);
     }
+    for (int64_t r = 0; r < n_rows; r++) {
+        extend_row(w, at, h, first + r, r);
+    }
     tile_values(w, at, rows, n_rows, dp_factor);
-    at_fast_add_tn(w->dv.head, w->p, w->dout.rows, n, v, n_rows);
+    at_fast_add_tn(w->dv.head, f->score.dropped ? w->kept : w->p, w->dout.rows, n, v, n_rows);
     at_fast_add_tn(w->dk.head, w->ds, w->q.rows, n, qk, n_rows);
     if (f->scale) {
         tile_scale(w, at, rows, n_rows, h_k, h_v, dp_factor);

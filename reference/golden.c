@@ -142,7 +142,8 @@ static void dk_pair(golden *g, int64_t j, double n_rows)
     const at_case *c = &g->p->c;
     const at_pair *x = &g->row.pairs[j];
     const at_row *row = &g->row.row;
-    double slope = at_noise_slope_most(&g->m, x->capped, x->x), p_error = at_noise_p_error(&g->m, x->p);
+    double slope = at_noise_slope_most(&g->m, x->capped, x->x),
+           p_error = at_noise_p_error(&g->m, x->p);
     at_noise_ds s = at_golden_ds(&g->row, x, n_rows);
     double ds_error = at_noise_ds_error(&g->m, row, x->p, p_error, slope, x->dp);
     double common = at_noise_of_row(row, x->p, slope, s.ds);

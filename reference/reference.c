@@ -76,7 +76,6 @@ at_status at_reference_run(at_gold *out, const at_problem *p, const at_reference
     *out = (at_gold){0};
     AT_TRY(at_reference_supports(&p->c, code, err));
     AT_TRY(check_dropout(p, err));
-    bool golden = options->path == AT_REFERENCE_GOLDEN || !at_fast_supports(&p->c);
-    return golden ? at_golden_run(out, p, options, arena, err)
-                  : at_fast_run(out, p, options, arena, err);
+    return options->path == AT_REFERENCE_GOLDEN ? at_golden_run(out, p, options, arena, err)
+                                                : at_fast_run(out, p, options, arena, err);
 }

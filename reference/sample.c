@@ -5,7 +5,13 @@
 #include "harness/problem/rng.h"
 #include "reference/gold.h"
 
-enum { STREAM_ROWS = 0x2000, STREAM_KEYS = 0x2001, STREAM_UNITS = 0x2002, EDGES_MAX = 256 };
+enum {
+    STREAM_ROWS = 0x2000,
+    STREAM_KEYS = 0x2001,
+    STREAM_UNITS = 0x2002,
+    STREAM_BIAS = 0x2003,
+    EDGES_MAX = 256
+};
 
 /* Places of one axis of a sequence that must not be missed, and a mark for each place taken. */
 typedef struct axis {
@@ -188,11 +194,19 @@ static at_status open_rows(at_fast *f, axis *a, double limit, bool no_scale, at_
 }
 
 /* Units taken: all where they fit, else the first, the last and some between; one by the seed where
- * not even two fit. Returns their number. */
+ * not even two fit. A sink's gradient sums over the sequences: then one unit's heads in all of
+ * them. Returns their number. */
 static int64_t choose_units(const at_fast *f, double limit, int64_t *index)
 {
     const at_case *c = &f->p->c;
     int64_t a_sequence = c->heads_q / f->unit_heads, all = c->batch * a_sequence;
+    for (int64_t b = 0; b < c->batch && at_gold_makes(c, AT_DSINK); b++) {
+        uint64_t unit = at_rng_below(c->seed, STREAM_UNITS, 0, (uint64_t)a_sequence);
+        index[b] = b * a_sequence + (int64_t)unit;
+    }
+    if (at_gold_makes(c, AT_DSINK)) {
+        return c->batch;
+    }
     double madds = (double)f->unit_heads * (double)(c->dim_qk + 2 * c->dim_v), cost = 0;
     for (int64_t b = 0; b < c->batch; b++) {
         cost += pairs_of(f, b) * madds * (double)a_sequence;
@@ -271,16 +285,18 @@ static bool sees_any(const at_fast_span *span, const int64_t *keys, int64_t n)
     return low < n && keys[low] <= span->last;
 }
 
-/* Rows that see a sampled key of their unit: counted, or listed where `list` is not NULL. */
+/* Rows that see a sampled key of their unit (all rows for a sink's gradient): counted, or listed
+ * where `list` is not NULL. */
 static int64_t walk_stream(const at_fast *f, int64_t (*list)[3])
 {
     int64_t n = 0;
+    bool all = at_gold_makes(&f->p->c, AT_DSINK);
     for (int64_t u = 0; u < f->n_units; u++) {
         const at_fast_unit *unit = &f->units[u];
         int64_t b = unit->b, heads = f->unit_heads;
         for (int64_t e = 0; e < heads * f->p->len_q[b]; e++) {
             int64_t i = e % f->p->len_q[b];
-            if (!sees_any(&f->span[f->first_q[b] + i], unit->keys, unit->n_keys)) {
+            if (!all && !sees_any(&f->span[f->first_q[b] + i], unit->keys, unit->n_keys)) {
                 continue;
             }
             if (list != NULL) {
@@ -292,6 +308,75 @@ static int64_t walk_stream(const at_fast *f, int64_t (*list)[3])
         }
     }
     return n;
+}
+
+/* dSink of the heads of the first unit, which stands for all sequences. */
+static at_status open_sinks(at_fast *f, bool no_scale, at_arena *arena, at_error *err)
+{
+    if (!at_gold_makes(&f->p->c, AT_DSINK)) {
+        return AT_OK;
+    }
+    at_gold_tensor *t = &f->gold->t[AT_DSINK];
+    AT_TRY(
+        at_gold_open(t, f->p, AT_DSINK, f->n_units > 0 ? f->unit_heads : 0, no_scale, arena, err));
+    for (int64_t h = 0; h < t->rows; h++) {
+        t->row[h][1] = f->units[0].head + h;
+    }
+    return AT_OK;
+}
+
+/* The sequence with the rows that dBias of sequence b has. */
+static int64_t longest_of(const at_fast *f, int64_t b)
+{
+    int64_t rows = at_problem_live_rows(f->p, AT_DBIAS, b);
+    while (f->p->len_q[b] < rows) {
+        b++;
+    }
+    return b;
+}
+
+/* Walks the rows of dBias that are computed: counts them, or lists them. */
+static int64_t walk_bias(const at_fast *f, axis *a, double share, int64_t (*list)[3])
+{
+    const at_case *c = &f->p->c;
+    int64_t n = 0, heads = at_gold_heads(c, AT_DBIAS);
+    for (int64_t b = 0; b < at_gold_batch(c, AT_DBIAS); b++) {
+        find_row_edges(a, f, longest_of(f, b));
+        int64_t quota = quota_of(share * (double)a->len, 1, a->len);
+        for (int64_t h = 0; h < heads; h++) {
+            pick(a, quota, c->seed, STREAM_BIAS, (uint64_t)(b * heads + h));
+            for (int64_t i = 0; i < a->len && list != NULL; i++) {
+                if (a->taken[i]) {
+                    list[n][0] = b;
+                    list[n][1] = h;
+                    list[n++][2] = i;
+                }
+            }
+            n += list == NULL ? a->n_taken : 0;
+        }
+    }
+    return n;
+}
+
+at_status at_sample_bias(at_fast *f, double limit, bool no_scale, at_arena *arena, at_error *err)
+{
+    const at_case *c = &f->p->c;
+    axis a = {0};
+    double cost = 0, elements = (double)at_gold_total(f->p, AT_DBIAS) * (double)c->len_kv;
+    if (!at_gold_makes(c, AT_DBIAS)) {
+        return AT_OK;
+    }
+    for (int64_t b = 0; b < c->batch; b++) {
+        cost += pairs_of(f, b) * (double)c->heads_q * (double)(c->dim_qk + 2 * c->dim_v);
+    }
+    double fit = limit / 16 / (cost > 0 ? cost : 1), room = AT_SAMPLE_BIAS / elements;
+    double share = fit < room ? fit : room;
+    AT_TRY(at_gold_take(&a.taken, arena, longest(f->p->len_q, c->batch), 1, err));
+    int64_t n = walk_bias(f, &a, share < 1 ? share : 1, NULL);
+    at_gold_tensor *t = &f->gold->t[AT_DBIAS];
+    AT_TRY(at_gold_open(t, f->p, AT_DBIAS, n, no_scale, arena, err));
+    (void)walk_bias(f, &a, share < 1 ? share : 1, t->row);
+    return AT_OK;
 }
 
 static at_status open_gradients(at_sample *out, at_fast *f, axis *a, double limit, bool no_scale,
@@ -309,14 +394,15 @@ static at_status open_gradients(at_sample *out, at_fast *f, axis *a, double limi
     AT_TRY(choose_keys(f, a, limit, arena, err));
     AT_TRY(open_keys(f, AT_DK, no_scale, arena, err));
     AT_TRY(open_keys(f, AT_DV, no_scale, arena, err));
+    AT_TRY(open_sinks(f, no_scale, arena, err));
+    AT_TRY(at_sample_bias(f, limit, no_scale, arena, err));
     out->n_stream = walk_stream(f, NULL);
     AT_TRY(at_gold_take(&out->stream, arena, out->n_stream, sizeof *out->stream, err));
     (void)walk_stream(f, out->stream);
     return AT_OK;
 }
 
-/* Elements held beside all live elements. */
-static double share_of(const at_gold *gold)
+double at_sample_share(const at_gold *gold)
 {
     double held = 0, all = 0;
     for (int id = AT_O; id < AT_TENSOR_COUNT; id++) {
@@ -339,6 +425,6 @@ at_status at_sample_open(at_sample *out, at_fast *f, double limit, bool no_scale
     if (f->train) {
         AT_TRY(open_gradients(out, f, &a, limit, no_scale, arena, err));
     }
-    f->gold->share = share_of(f->gold);
+    f->gold->share = at_sample_share(f->gold);
     return AT_OK;
 }

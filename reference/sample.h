@@ -20,4 +20,15 @@ typedef struct at_sample {
 at_status at_sample_open(at_sample *out, at_fast *f, double limit, bool no_scale, at_arena *arena,
                          at_error *err) AT_MUST_CHECK;
 
+/* Elements of dBias that are held at once. */
+#define AT_SAMPLE_BIAS 4e6
+
+/* Opens dBias, where the case has it, for as many rows as cost a sixteenth of the limit and fit
+ * into memory: all, or sampled ones. */
+at_status at_sample_bias(at_fast *f, double limit, bool no_scale, at_arena *arena,
+                         at_error *err) AT_MUST_CHECK;
+
+/* Elements held beside all live elements. */
+double at_sample_share(const at_gold *gold);
+
 #endif

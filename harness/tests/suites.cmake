@@ -33,6 +33,7 @@ target_compile_definitions(test_registry PRIVATE AT_TEST_PLUGINS="${PROJECT_BINA
 add_dependencies(test_registry example_plugin plugin_no_entry plugin_other_abi plugin_incomplete)
 at_test(reference test_reference.c direct.c)
 at_test(reference_features test_reference_features.c direct.c world.c)
+at_test(reference_cross test_reference_cross.c direct.c world.c)
 at_test(cpu_tile test_cpu_tile.c)
 at_test(cpu_backends test_cpu_backends.c)
 at_test(modelled test_modelled.c)
