@@ -5,7 +5,7 @@ BUILD ?= build
 
 .DEFAULT_GOAL := help
 FRONTEND ?= 1.32.0
-.PHONY: cudnn-frontend help deps build sweep test asan coverage install clean
+.PHONY: cudnn-frontend help fidelity deps build sweep test asan coverage install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -41,6 +41,12 @@ sweep: build ## the main job: run the suites on the backends at hand, print find
 
 test: build ## build and run all tests (GPU tests are skipped where no GPU is)
 	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
+
+TE_CACHE ?= .cache/te
+fidelity: build ## compare the te-* rule sets with the real releases (2.5 GB from PyPI; python3 with torch)
+	python3 kernels/python/te_selector/fetch.py $(TE_CACHE)
+	python3 kernels/python/te_selector/record.py $(TE_CACHE) $(BUILD)/te_fused_half $(TE_CACHE)/recorded --inputs 100000
+	cd $(BUILD) && ATTEST_GOLDEN=$(abspath $(TE_CACHE))/recorded ctest -R '^fidelity' --output-on-failure
 
 asan: deps ## the tests under AddressSanitizer and UBSan
 	cmake --preset asan && cmake --build build-asan -j $(JOBS)
