@@ -8,7 +8,7 @@ FRONTEND ?= 1.32.0
 .PHONY: cudnn-frontend help fidelity deps build sweep test asan coverage install clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 deps: ## print what is missing and install it (as root or with sudo -n)
 	@missing=; for p in $(PACKAGES); do \
