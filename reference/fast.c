@@ -17,7 +17,10 @@ int at_fast_threads(int64_t n)
 
 void at_fast_single_blas(void)
 {
+    /* An OpenMP build of OpenBLAS sets OpenMP's number too, which belongs to the caller. */
+    int threads = omp_get_max_threads();
     openblas_set_num_threads(1);
+    omp_set_num_threads(threads);
 }
 
 /* Keys of each row of sequence b, rows of each key. Both ends of the keys grow with the row, so

@@ -16,6 +16,8 @@ const at_command at_commands[] = {
     {"select", "CASE... --selector NAME", "who would serve it, and why the others not", cmd_select},
     {"audit", "--selector NAME --space NAME", "check rule sets against what kernel builds can do",
      cmd_audit},
+    {"bench", "[NAME...]", "throughput of the harness itself: reference case fill audit",
+     cmd_bench},
     {NULL, NULL, NULL, NULL},
 };
 const char *at_program = "attest";

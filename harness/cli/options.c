@@ -97,6 +97,8 @@ static const flag flags[AT_FLAG_COUNT] = {
     [AT_FLAG_QUIET] = {"quiet", 'q', SWITCH, AT(quiet), NULL, 0, 0, "no progress"},
     [AT_FLAG_VERBOSE] = {"verbose", 'v', SWITCH, AT(verbose), NULL, 0, 0,
                          "print every case before it is launched"},
+    [AT_FLAG_THREADS] = {"threads", 0, INTEGER, AT(threads), "N", 1, 1024,
+                         "threads to measure with (one a core)"},
 };
 
 static const at_command *find_command(const char *name)

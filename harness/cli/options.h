@@ -48,6 +48,7 @@ typedef enum at_flag_id {
     AT_FLAG_COLOR,
     AT_FLAG_QUIET,
     AT_FLAG_VERBOSE,
+    AT_FLAG_THREADS,
     AT_FLAG_COUNT
 } at_flag_id;
 #define AT_FLAG(name) (UINT64_C(1) << AT_FLAG_##name)
@@ -69,7 +70,7 @@ typedef struct at_options {
     const char *selector, *arch, *space, *stage, *against, *cudnn, *why_not, *results, *dump,
         *corpus;
     at_option_list env, plugin, worker, sweep;
-    int64_t jobs, max_cases, repeat, limit;
+    int64_t jobs, max_cases, repeat, limit, threads;
     int64_t shard_index, shard_count; /* 1-based; 1/1 unless given */
     double case_timeout, deadline;    /* seconds; 0: not given */
     bool resume, dry_run, strict, force_refused, waivers, quiet, verbose, diff;

@@ -210,6 +210,7 @@ static void test_threads(void)
             at_gold again = {0};
             omp_set_num_threads(threads);
             CHECK_OK(run(&w, &again, AT_REFERENCE_FAST, NULL, &err), &err);
+            CHECK_INT(omp_get_max_threads(), threads);
             for (size_t i = 0; i < 5; i++) {
                 const at_gold_tensor *a = &w.fast.t[outputs[i]], *b = &again.t[outputs[i]];
                 size_t size = (size_t)(a->rows * a->dim) * sizeof(double);
