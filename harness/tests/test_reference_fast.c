@@ -161,6 +161,8 @@ static void test_tiny_sequences(void)
         }
     }
     check("b=3:hq=2:sq=8:skv=6:dqk=4:lenq=8+0+3:lenkv=2+6+0:layout=thd:gap=2:mask=causal", NULL);
+    check("b=0:hq=2:dqk=4", NULL);
+    check("b=0:hq=8:dqk=4:pass=fwd", NULL);
 }
 
 /* Every distribution and type at sizes that take several blocks and chunks, in every class. */
