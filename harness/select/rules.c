@@ -54,6 +54,7 @@ static at_status read_backend(at_selector *s, const at_json *b, at_error *err)
 {
     static const char *const members[] = {"name", "doc", "capabilities", NULL};
     at_backend_entry *e = &s->backend[s->backend_count];
+    const at_json *sets = NULL;
     const char *capabilities = "";
     *e = (at_backend_entry){0};
     if (at_json_type(b) != AT_JSON_OBJECT) {
@@ -62,7 +63,12 @@ static at_status read_backend(at_selector *s, const at_json *b, at_error *err)
     AT_TRY(at_json_only_keys(b, members, err));
     AT_TRY(at_json_want_text(b, "name", true, &e->name, err));
     AT_TRY(at_json_want_text(b, "doc", true, &e->doc, err));
-    AT_TRY(at_json_want_text(b, "capabilities", false, &capabilities, err));
+    sets = at_json_get(b, "capabilities");
+    if (sets != NULL && at_json_type(sets) == AT_JSON_ARRAY) {
+        e->choices = sets;
+    } else {
+        AT_TRY(at_json_want_text(b, "capabilities", false, &capabilities, err));
+    }
     if (!at_expr_is_word(e->name)) {
         return at_fail(
             err, AT_INVALID,

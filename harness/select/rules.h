@@ -39,6 +39,7 @@ typedef struct at_prefer {
 
 typedef struct at_backend_entry {
     const char *name, *doc;
+    const at_json *choices; /* of capability sets by condition; NULL: one, in capabilities */
     char capabilities[AT_ENV_VALUE_TEXT * 2]; /* "" : none named */
 } at_backend_entry;
 

@@ -173,6 +173,49 @@ static at_status compile_prefer(at_selector *s, const at_rule_file *f, at_error 
     return AT_OK;
 }
 
+/* Whether an entry of "capabilities" holds in this environment. */
+static at_status choice_holds(bool *out, at_selector *s, const char *when, at_error *err)
+{
+    at_expr *e = NULL;
+    uint64_t keys = 0;
+    bool never = false;
+    at_status status = compile(s, &e, &never, &keys, when, false, err);
+    if (status == AT_OK && e != NULL) {
+        at_expr_close(e);
+        status = at_fail(err, AT_INVALID, "it must be decided by the environment alone");
+    }
+    *out = !never;
+    return status == AT_OK ? AT_OK : at_fail_in(err, status, "when");
+}
+
+/* Takes the first entry of the list that holds; "" when none does. */
+static at_status choose_capabilities(at_selector *s, at_backend_entry *b, at_error *err)
+{
+    static const char *const members[] = {"when", "set", NULL};
+    bool found = false;
+    for (const at_json *m = at_json_first(b->choices); m != NULL; m = at_json_next(m)) {
+        const char *when = NULL, *set = NULL;
+        bool holds = true;
+        if (at_json_type(m) != AT_JSON_OBJECT) {
+            return at_fail(err, AT_INVALID, "an entry is an object with \"set\" and \"when\"");
+        }
+        AT_TRY(at_json_only_keys(m, members, err));
+        AT_TRY(at_json_want_text(m, "set", true, &set, err));
+        AT_TRY(at_json_want_text(m, "when", false, &when, err));
+        if (strlen(set) >= sizeof b->capabilities) {
+            return at_fail(err, AT_INVALID, "the set's name is too long");
+        }
+        if (when != NULL) {
+            AT_TRY(choice_holds(&holds, s, when, err));
+        }
+        if (holds && !found) {
+            (void)strcpy(b->capabilities, set);
+            found = true;
+        }
+    }
+    return AT_OK;
+}
+
 /* "fa3-{fa3}" with the environment's values; "" when one of them is not installed. */
 static at_status fill_capabilities(const at_selector *s, at_backend_entry *b, at_error *err)
 {
@@ -222,7 +265,13 @@ static at_status open_files(at_selector *s, const char *corpus, const char *name
     status = status == AT_OK ? compile_rules(s, &f, err) : status;
     status = status == AT_OK ? compile_prefer(s, &f, err) : status;
     for (size_t i = 0; status == AT_OK && i < s->backend_count; i++) {
-        status = fill_capabilities(s, &s->backend[i], err);
+        at_backend_entry *b = &s->backend[i];
+        if (b->choices != NULL && (status = choose_capabilities(s, b, err)) != AT_OK) {
+            status =
+                at_fail_in(err, status, "%s: backend \"%s\": capabilities", s->path[0], b->name);
+            break;
+        }
+        status = fill_capabilities(s, b, err);
     }
     free(f.rule);
     return status;

@@ -313,7 +313,7 @@ static void brute_force(const char *selector, const char *env_text, const char *
 
 static void test_brute_force_te(void)
 {
-    brute_force("te-2.10", "arch=sm90,fa3=2025-02,fused=0", "fa3", "fa3-2025-02", 16);
+    brute_force("te-2.10", "arch=sm90,fa2=none,fa3=2025-02,fused=0", "fa3", "fa3-2025-02", 24);
 }
 
 static void test_brute_force_fa4(void)

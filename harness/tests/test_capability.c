@@ -115,7 +115,7 @@ static void test_fa3_capabilities(void)
     OUTCOME(set, "dqk=64:dtype=f32", AT_STEP_FORWARD, "refuses fwd.dtype");
     OUTCOME(set, "dqk=64:dropout=0.5", AT_STEP_FORWARD, "refuses fwd.arguments");
     OUTCOME(set, "dqk=224:det=1", AT_STEP_BACKWARD, "unknown -");
-    OUTCOME(set, "sq=64:skv=128:mask=causal", AT_STEP_FORWARD, "unknown -");
+    OUTCOME(set, "sq=64:skv=128:mask=causal", AT_STEP_FORWARD, "wrong fwd.corner");
     OUTCOME(set, "sq=64:skv=128:mask=causal:align=br", AT_STEP_FORWARD, "runs fwd.runs");
     OUTCOME(set, "dqk=192:dv=128:layout=thd:lens=random", AT_STEP_BACKWARD,
             "refuses bwd.hdim_pair");

@@ -153,10 +153,10 @@ static void test_audit(void)
     CHECK_INT(at_tool_count(t->out, "\"admits\":\"fa3\",\"refusing_rule\":null,"
                                     "\"should_refuse_rule\":\"fa3.hdim\",\"step\":\"backward\""),
               lines);
-    t = at_tool_run("audit --arch sm90 --space training --selector te-2.10 --env fa3=2026-01");
+    t = at_tool_run("audit --arch sm90 --space training --selector te-2.10 --env fa3=2026-05");
     CHECK_INT(t->code, 0);
     CHECK_HAS(t->out, ", 0 contradict what builds can do, in 0 boxes\n");
-    CHECK_HAS(t->out, "fa3 is not audited: there is no capability set fa3-2026-01\n");
+    CHECK_HAS(t->out, "fa3 is not audited: there is no capability set fa3-2026-05\n");
     t = at_tool_run("audit --arch sm100 --space training --selector fa4-b11 --format jsonl");
     CHECK_INT(t->code, 1);
     CHECK_HAS(t->out, "\"outcome\":\"wrong\",\"tensor\":\"dv\"");

@@ -145,7 +145,7 @@ static void fa4_neighbours_run(void)
 static void unknown_is_unsupported(void)
 {
     outcome out;
-    run(&out, "modelled.fa3-2025-02", "sq=8:skv=16:dqk=64:mask=causal");
+    run(&out, "modelled.fa3-2025-02", "b=2:sq=8:dqk=64:mask=causal:lens=random");
     CHECK_INT(out.claim, AT_UNSUPPORTED);
     CHECK_TEXT(out.why.code, "capability_unknown");
     CHECK_HAS(out.why.text, "fa3-2025-02 does not say what the forward of this case does");
