@@ -1,6 +1,7 @@
 /* Rule sets against recorded decisions of the releases that they copy. The recordings are
- * corpus/selectors/golden/NAME.jsonl (kernels/python/te_selector/record.py makes them); `make
- * fidelity` sets ATTEST_GOLDEN to a folder of larger ones. */
+ * corpus/selectors/golden/NAME.jsonl (kernels/python/te_selector/record.py and
+ * torch_selector/record.py make them); `make fidelity` sets ATTEST_GOLDEN to a folder of larger
+ * ones. */
 #include "harness/case/case.h"
 #include "harness/select/selector.h"
 #include "harness/tests/test.h"
@@ -175,6 +176,10 @@ static void te_2_20(void)
 {
     compare_with_golden("te-2.20");
 }
+static void torch_2_11(void)
+{
+    compare_with_golden("torch-2.11");
+}
 
 /* What the sampler asks are cases in canonical text and environments that the rule set takes. */
 static void check_questions(const char *version)
@@ -219,9 +224,15 @@ static void sampler(void)
 }
 
 const at_test at_tests[] = {
-    {"unit", "te_2_10", te_2_10}, {"unit", "te_2_12", te_2_12},
-    {"unit", "te_2_14", te_2_14}, {"unit", "te_2_16", te_2_16},
-    {"unit", "te_2_17", te_2_17}, {"unit", "te_2_18", te_2_18},
-    {"unit", "te_2_19", te_2_19}, {"unit", "te_2_20", te_2_20},
-    {"unit", "sampler", sampler}, {0},
+    {"unit", "te_2_10", te_2_10},
+    {"unit", "te_2_12", te_2_12},
+    {"unit", "te_2_14", te_2_14},
+    {"unit", "te_2_16", te_2_16},
+    {"unit", "te_2_17", te_2_17},
+    {"unit", "te_2_18", te_2_18},
+    {"unit", "te_2_19", te_2_19},
+    {"unit", "te_2_20", te_2_20},
+    {"unit", "torch_2_11", torch_2_11},
+    {"unit", "sampler", sampler},
+    {0},
 };
