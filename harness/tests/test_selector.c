@@ -26,6 +26,9 @@ static void put_file(const char *folder, const char *name, const char *text)
     "{\"id\":\"" id "\",\"off\":[" off "],\"when\":\"" when                                        \
     "\",\"why\":\"because\",\"source\":\"here\"}"
 
+#define SETS(entry)                                                                                \
+    HEAD("x") "\"backends\":[{\"name\":\"a\",\"doc\":\"\",\"capabilities\":[" entry "]}]}"
+
 static void refused(int line, const char *text, const char *part)
 {
     at_error err = {""};
@@ -64,6 +67,14 @@ static void test_refused_heads(void)
     REFUSED(
         HEAD("x") "\"backends\":[{\"name\":\"a\",\"doc\":\"\",\"capabilities\":\"q-{nokey}\"}]}",
         "backend \"a\": \"capabilities\" names the unknown key \"nokey\"");
+    REFUSED(SETS("1"), "backend \"a\": capabilities: an entry is an object with \"set\"");
+    REFUSED(SETS("{\"when\":\"true\"}"),
+            "backend \"a\": capabilities: the member \"set\" is missing");
+    REFUSED(SETS("{\"set\":\"q\",\"if\":\"true\"}"), "unknown member \"if\"; accepted: when, set");
+    REFUSED(SETS("{\"set\":\"q\",\"when\":\"dqk ==\"}"), "when: column 7: a value is missing");
+    REFUSED(SETS("{\"set\":\"q\",\"when\":\"dqk > 1\"}"),
+            "when: it must be decided by the environment alone");
+    REFUSED(SETS("{\"set\":\"q-{nokey}\"}"), "names the unknown key \"nokey\"");
     REFUSED("{", "not valid JSON here");
 }
 
@@ -373,7 +384,7 @@ static void test_environment(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CHECK_INT(at_selector_open(&s, AT_TEST_CORPUS, names[i], NULL, &err), AT_INVALID);
         CHECK_HAS(err.text, "no rule set is called");
-        CHECK_HAS(err.text, "fa4-b11, te-2.10");
+        CHECK_HAS(err.text, "fa4-b11, fa4-b27");
     }
 }
 
@@ -401,6 +412,34 @@ static void test_arch(void)
     at_json_close(object);
     at_selector_close(s);
     at_env_close(env);
+}
+
+/* The first entry whose condition holds names the set; months name the builds of flash-attn-3. */
+static void test_capability_sets(void)
+{
+    static const char *const builds[][2] = {
+        {"2024-07", "fa3-2024-07"}, {"2025-01", "fa3-2024-07"}, {"2025-03", "fa3-2025-02"},
+        {"2025-08", "fa3-2025-04"}, {"2025-12", "fa3-2025-09"}, {"2026-01", "fa3-2026-01"},
+        {"3.0.0", "fa3-3.0.0"},     {"3.0.0b1", "fa3-3.0.0b1"}, {"none", NULL}};
+    for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof text, "fa3=%s", builds[i][0]);
+        at_error err = {""};
+        at_env *env = NULL;
+        at_selector *s = NULL;
+        CHECK_OK(at_env_set(&env, text, &err), &err);
+        CHECK_OK(at_selector_open(&s, AT_TEST_CORPUS, "te-2.10", env, &err), &err);
+        CHECK_TEXT(at_selector_backend(s, 1), "fa3");
+        const char *set = at_selector_capabilities(s, 1);
+        CHECK((set == NULL) == (builds[i][1] == NULL));
+        if (set != NULL && builds[i][1] != NULL) {
+            CHECK_TEXT(set, builds[i][1]);
+        }
+        CHECK_TEXT(at_selector_capabilities(s, 0), "fa2-2.8");
+        CHECK(at_selector_capabilities(s, 3) == NULL);
+        at_selector_close(s);
+        at_env_close(env);
+    }
 }
 
 static void test_json(void)
@@ -438,5 +477,6 @@ const at_test at_tests[] = {{"unit", "refused-heads", test_refused_heads},
                             {"unit", "evaluation-error", test_evaluation_error},
                             {"unit", "environment", test_environment},
                             {"unit", "arch", test_arch},
+                            {"unit", "capability-sets", test_capability_sets},
                             {"unit", "json", test_json},
                             {NULL, NULL, NULL}};
