@@ -5,6 +5,9 @@
 
 at_status at_lines_push(at_lines *lines, const char *bytes, size_t n, at_error *err)
 {
+    if (n == 0) {
+        return AT_OK;
+    }
     if (lines->start > 0) {
         memmove(lines->data, lines->data + lines->start, lines->used - lines->start);
         lines->used -= lines->start;

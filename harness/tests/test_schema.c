@@ -2,6 +2,7 @@
  * reports/ in Python is judged like any other. */
 #include "harness/tests/test.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum { NO_VALIDATOR = 77 };
 /* Exit code of a shell line in the test's folder; its output goes to shell.txt. */
 static int shell(const char *line)
 {
-    char command[2048];
+    char command[4096];
     (void)snprintf(command, sizeof command, "cd '%s' && { %s; } > shell.txt 2>&1", at_test_folder(),
                    line);
     int status = system(command);
@@ -23,7 +24,7 @@ static int shell(const char *line)
 
 static int validate(const char *schema, const char *file)
 {
-    char line[1024];
+    char line[2048];
     (void)snprintf(line, sizeof line,
                    "python3 '%s/harness/tests/validate.py' '%s/reports/schema/%s.schema.json' '%s'",
                    AT_TEST_SOURCE, AT_TEST_SOURCE, schema, file);
@@ -77,9 +78,43 @@ static void test_selection(void)
     fits("audit", "audit.jsonl");
 }
 
+/* Every .json file of a corpus folder. */
+static void all_fit(const char *schema, const char *name)
+{
+    char folder[512], path[1024];
+    int n = 0;
+    (void)snprintf(folder, sizeof folder, "%s/%s", AT_TEST_CORPUS, name);
+    DIR *files = opendir(folder);
+    for (struct dirent *e; files != NULL && (e = readdir(files)) != NULL;) {
+        const char *dot = strrchr(e->d_name, '.');
+        if (dot != NULL && strcmp(dot, ".json") == 0) {
+            (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            fits(schema, path);
+            n++;
+        }
+    }
+    CHECK(n > 0);
+    if (files != NULL) {
+        (void)closedir(files);
+    }
+}
+
 static void test_corpus(void)
 {
     fits("waivers", AT_TEST_CORPUS "/waivers.json");
+    all_fit("suite", "suites");
+    all_fit("rules", "selectors");
+    all_fit("capabilities", "capabilities");
+    all_fit("space", "spaces");
+}
+
+static void test_audit(void)
+{
+    const at_tool *t = at_tool_run("audit --selector fa4-b11 --arch sm100 --space training "
+                                   "--format jsonl");
+    CHECK_INT(t->code, 1);
+    at_tool_write("audit.jsonl", t->out);
+    fits("audit", "audit.jsonl");
 }
 
 static void test_protocol(void)
@@ -185,6 +220,7 @@ const at_test at_tests[] = {
     {"cli", "reports", test_reports},
     {"cli", "selection", test_selection},
     {"cli", "corpus", test_corpus},
+    {"cli", "audit", test_audit},
     {"cli", "protocol", test_protocol},
     {"cli", "schemas_bite", test_schemas_bite},
     {"cli", "python_worker", test_python_worker},

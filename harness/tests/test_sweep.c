@@ -381,6 +381,50 @@ static void test_repro_line(void)
     free(page);
 }
 
+/* A rule set that refuses short queries and never asks for more. */
+static void write_selecting_corpus(void)
+{
+    at_tool_write(
+        "sc/selectors/picky.json",
+        "{\"schema\":\"attest-rules-1\",\"name\":\"picky\",\"doc\":\"d\",\"source\":\"s\","
+        "\"env\":{\"old\":{\"type\":\"bool\",\"default\":false,\"doc\":\"d\"}},"
+        "\"backends\":[{\"name\":\"n\",\"doc\":\"d\"},{\"name\":\"r\",\"doc\":\"d\"}],"
+        "\"rules\":[{\"id\":\"short\",\"off\":[\"n\",\"r\"],\"when\":\"sq < 6 && !old\","
+        "\"why\":\"too short\",\"source\":\"s\"}],\"prefer\":[{\"order\":[\"n\",\"r\"]}]}");
+    at_tool_write(
+        "sc/suites/s.json",
+        "{\"name\":\"s\",\"selector\":\"picky\",\"serves\":{\"n\":\"cpu.naive\",\"r\":"
+        "\"mutant.refuse\"},\"groups\":[{\"name\":\"g\",\"cases\":[\"sq=5\",\"sq=7\"]}]}");
+}
+
+static void test_selected(void)
+{
+    write_selecting_corpus();
+    const at_tool *t = at_tool_run("sweep s --corpus sc -o sel");
+    CHECK_INT(t->code, 1); /* admitted, and its backward refuses */
+    char *lines = at_tool_read("sel/results.jsonl");
+    CHECK_INT(at_tool_count(lines, "\n"), 4);
+    CHECK_INT(at_tool_count(lines, "\"status\":\"UNSUPPORTED\",\"reason\":\"selector\",\"message\":"
+                                   "\"picky refuses n, rule short: too short\",\"steps\""),
+              1);
+    CHECK_INT(at_tool_count(lines, "\"admitted_by\":[\"picky\"]"), 2);
+    CHECK_INT(at_tool_count(lines, "\"admitted_by\":[]"), 2);
+    free(lines);
+    CHECK_INT(at_tool_run("sweep s --corpus sc --backend cpu.naive -o sel")->code, 0);
+    CHECK_INT(summary("sel", "totals", "UNSUPPORTED"), 1);
+
+    t = at_tool_run("sweep s --corpus sc --force-refused --backend cpu.naive -o sel");
+    CHECK_INT(t->code, 0);
+    CHECK_INT(summary("sel", "totals", "OVER_REFUSED"), 1);
+    CHECK_HAS(t->out, "rule short: too short; forced, it is right");
+    t = at_tool_run("sweep s --corpus sc --force-refused --strict --backend cpu.naive -o sel");
+    CHECK_INT(t->code, 1);
+    t = at_tool_run("sweep s --corpus sc --force-refused --backend mutant.refuse -o sel");
+    CHECK_INT(t->code, 1);
+    CHECK_INT(summary("sel", "totals", "UNSUPPORTED"), 1); /* refused with good reason */
+    CHECK_INT(summary("sel", "totals", "REFUSED"), 1);
+}
+
 static void test_forced(void)
 {
     const at_tool *t =
@@ -405,6 +449,7 @@ const at_test at_tests[] = {
     {"cli", "deterministic_summary", test_deterministic_summary},
     {"cli", "output_forms", test_output_forms},
     {"cli", "repro_line", test_repro_line},
+    {"cli", "selected", test_selected},
     {"cli", "forced", test_forced},
     {NULL, NULL, NULL},
 };
