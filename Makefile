@@ -43,10 +43,15 @@ test: build ## build and run all tests (GPU tests are skipped where no GPU is)
 	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure
 
 TE_CACHE ?= .cache/te
-fidelity: build ## compare the te-* rule sets with the real releases (2.5 GB from PyPI; python3 with torch)
-	python3 kernels/python/te_selector/fetch.py $(TE_CACHE)
-	python3 kernels/python/te_selector/record.py $(TE_CACHE) $(BUILD)/te_fused_half $(TE_CACHE)/recorded --inputs 100000
+TE_PYTHON = $(TE_CACHE)/venv/bin/python
+fidelity: build ## compare the te-* rule sets with the real releases (about 8 GB from PyPI, once)
+	test -x $(TE_PYTHON) || { python3 -m venv $(TE_CACHE)/venv && $(TE_PYTHON) -m pip install -q torch==2.11.0 numpy \
+	    packaging pydantic importlib-metadata nvdlfw-inspect onnxscript einops; }
+	$(TE_PYTHON) kernels/python/te_selector/fetch.py $(TE_CACHE)
+	$(TE_PYTHON) kernels/python/te_selector/record.py $(TE_CACHE) $(BUILD)/te_fused_half $(TE_CACHE)/recorded \
+	    --sample $(TE_CACHE)/golden
 	cd $(BUILD) && ATTEST_GOLDEN=$(abspath $(TE_CACHE))/recorded ctest -R '^fidelity' --output-on-failure
+	diff -r $(TE_CACHE)/golden corpus/selectors/golden
 
 asan: deps ## the tests under AddressSanitizer and UBSan
 	cmake --preset asan && cmake --build build-asan -j $(JOBS)
