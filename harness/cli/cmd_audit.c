@@ -5,39 +5,111 @@
 #include "harness/cli/cudnn.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/options.h"
-#include "harness/select/audit.h"
+#include "harness/select/diff.h"
 
-static void print_lines(const at_audit *audit, const at_options *o)
+static void print_line(at_json *object)
 {
-    size_t *box = calloc(at_audit_boxes(audit) + 1, sizeof *box);
-    AT_ASSERT(box != NULL); /* only memory can run out */
-    size_t n = at_audit_shown(audit, (size_t)o->limit, box);
-    for (size_t i = 0; i < n; i++) {
-        at_json *object = at_audit_box_json(audit, box[i]);
-        char *line = at_json_print(object, false);
-        (void)puts(line);
-        free(line);
-        at_json_close(object);
+    char *line = at_json_print(object, false);
+    (void)puts(line);
+    free(line);
+    at_json_close(object);
+}
+
+/* The exit code when all is written. */
+static int finish(bool found)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return at_usage_error("audit: stdout cannot be written");
     }
-    free(box);
+    return found ? AT_EXIT_FINDINGS : AT_EXIT_CLEAN;
 }
 
 static int print(const at_audit *audit, const at_options *o)
 {
     const at_audit_style style = {
-        .colors = o->colors, .limit = (size_t)o->limit, .tool = at_program};
+        .colors = o->colors, .limit = (size_t)o->limit, .tool = o->markdown ? NULL : at_program};
     if (o->jsonl) {
-        print_lines(audit, o);
+        size_t *box = calloc(at_audit_boxes(audit) + 1, sizeof *box);
+        AT_ASSERT(box != NULL); /* only memory can run out */
+        size_t n = at_audit_shown(audit, (size_t)o->limit, box);
+        for (size_t i = 0; i < n; i++) {
+            print_line(at_audit_box_json(audit, box[i]));
+        }
+        free(box);
     } else if (o->markdown) {
-        const at_audit_style plain = {.limit = (size_t)o->limit};
-        at_audit_markdown(audit, stdout, &plain);
+        at_audit_markdown(audit, stdout, &style);
     } else {
         at_audit_print(audit, stdout, &style);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        return at_usage_error("audit: stdout cannot be written");
+    return finish(at_audit_boxes(audit) > 0);
+}
+
+static int print_diff(const at_diff *diff, const at_options *o)
+{
+    const at_audit_style style = {
+        .colors = o->colors, .limit = (size_t)o->limit, .tool = o->markdown ? NULL : at_program};
+    if (o->jsonl) {
+        size_t *box = calloc(at_diff_boxes(diff) + 1, sizeof *box);
+        AT_ASSERT(box != NULL); /* only memory can run out */
+        size_t n = at_diff_shown(diff, (size_t)o->limit, box);
+        for (size_t i = 0; i < n; i++) {
+            print_line(at_diff_box_json(diff, box[i]));
+        }
+        free(box);
+    } else if (o->markdown) {
+        at_diff_markdown(diff, stdout, &style);
+    } else {
+        at_diff_print(diff, stdout, &style);
     }
-    return at_audit_boxes(audit) > 0 ? AT_EXIT_FINDINGS : AT_EXIT_CLEAN;
+    return finish(at_diff_boxes(diff) > 0);
+}
+
+static int compare(const at_options *o, const char *corpus, const at_env *env)
+{
+    at_error err = {""};
+    at_diff *diff = NULL;
+    const at_diff_request request = {.corpus = corpus,
+                                     .before = o->words[0],
+                                     .after = o->words[1],
+                                     .space = o->space,
+                                     .env = env,
+                                     .sweep = o->sweep.item,
+                                     .sweep_count = (size_t)o->sweep.n};
+    at_status status = at_diff_open(&diff, &request, &err);
+    int exit_code = status == AT_OK ? print_diff(diff, o) : at_usage_error("audit: %s", err.text);
+    at_diff_close(diff);
+    return exit_code;
+}
+
+static int audit(const at_options *o, const char *corpus, const at_env *env)
+{
+    at_error err = {""};
+    at_audit *audit = NULL;
+    const at_audit_request request = {.corpus = corpus,
+                                      .selector = o->selector,
+                                      .space = o->space,
+                                      .env = env,
+                                      .sweep = o->sweep.item,
+                                      .sweep_count = (size_t)o->sweep.n};
+    at_status status = at_audit_open(&audit, &request, &err);
+    int exit_code = status == AT_OK ? print(audit, o) : at_usage_error("audit: %s", err.text);
+    at_audit_close(audit);
+    return exit_code;
+}
+
+static int check_words(const at_options *o)
+{
+    if (o->diff && (o->word_count != 2 || o->space == NULL || o->selector != NULL)) {
+        return at_usage_error(
+            "audit: --diff takes two rule sets and a space, such as `attest audit "
+            "--diff te-2.14 te-2.18 --arch sm90 --space training`");
+    }
+    if (!o->diff && (o->selector == NULL || o->space == NULL || o->word_count != 0)) {
+        return at_usage_error(
+            "audit: give a rule set and a space, such as `attest audit --selector "
+            "te-2.10 --arch sm90 --env fa3=2025-02,fused=0 --space training`");
+    }
+    return -1;
 }
 
 int cmd_audit(int argc, char **argv)
@@ -47,33 +119,22 @@ int cmd_audit(int argc, char **argv)
     at_error err = {""};
     char corpus[4096];
     at_env *env = NULL;
-    at_audit *audit = NULL;
     const uint64_t flags = AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(SPACE) |
-                           AT_FLAG(SWEEP) | AT_FLAG(LIMIT) | AT_FLAG(CORPUS) | AT_FLAG(DOCUMENT) |
-                           AT_FLAG(COLOR) | AT_FLAG(STAGE) | AT_FLAG(AGAINST) | AT_FLAG(CUDNN) |
-                           AT_FLAG(JOBS) | AT_FLAG(QUIET);
+                           AT_FLAG(SWEEP) | AT_FLAG(LIMIT) | AT_FLAG(DIFF) | AT_FLAG(CORPUS) |
+                           AT_FLAG(DOCUMENT) | AT_FLAG(COLOR) | AT_FLAG(STAGE) | AT_FLAG(AGAINST) |
+                           AT_FLAG(CUDNN) | AT_FLAG(JOBS) | AT_FLAG(QUIET);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }
-    if (o.selector == NULL || o.space == NULL || o.word_count != 0) {
-        return at_usage_error(
-            "audit: give a rule set and a space, such as `attest audit --selector "
-            "te-2.10 --arch sm90 --env fa3=2025-02,fused=0 --space training`");
+    if ((exit_code = check_words(&o)) >= 0) {
+        return exit_code;
     }
     at_status status = at_corpus_find(corpus, o.corpus, AT_BUILD_CORPUS, &err);
     status = status == AT_OK ? at_options_env(&env, &o, &err) : status;
-    const at_audit_request request = {.corpus = corpus,
-                                      .selector = o.selector,
-                                      .space = o.space,
-                                      .env = env,
-                                      .sweep = o.sweep.item,
-                                      .sweep_count = (size_t)o.sweep.n};
-    const bool called = at_cli_is_cudnn(o.selector);
-    status = status == AT_OK && !called ? at_audit_open(&audit, &request, &err) : status;
-    exit_code = status != AT_OK ? at_usage_error("audit: %s", err.text)
-                : called        ? at_cli_cudnn_audit(&o, corpus, env)
-                                : print(audit, &o);
-    at_audit_close(audit);
+    exit_code = status != AT_OK               ? at_usage_error("audit: %s", err.text)
+                : o.diff                      ? compare(&o, corpus, env)
+                : at_cli_is_cudnn(o.selector) ? at_cli_cudnn_audit(&o, corpus, env)
+                                              : audit(&o, corpus, env);
     at_env_close(env);
     return exit_code;
 }

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "harness/select/box_text.h"
-
 enum { BLOCK = 4096 };
 
 /* The case text stands before the sentence. */
@@ -57,40 +55,6 @@ static at_status mark_all(at_audit *a, at_error *err)
     return AT_OK;
 }
 
-static int compare_boxes(const void *a, const void *b)
-{
-    const at_box *x = a, *y = b;
-    if (x->score > y->score || x->score < y->score) {
-        return x->score > y->score ? -1 : 1;
-    }
-    if (x->wins != y->wins) {
-        return x->wins > y->wins ? -1 : 1;
-    }
-    if (x->cases != y->cases) {
-        return x->cases > y->cases ? -1 : 1;
-    }
-    if (x->example != y->example) {
-        return x->example < y->example ? -1 : 1;
-    }
-    return x->backend < y->backend ? -1 : x->backend > y->backend;
-}
-
-/* Numbers the findings: boxes of one kind with the same numbers are one. */
-static void number_findings(at_audit *a)
-{
-    a->finding = calloc(a->boxes.count + 1, sizeof *a->finding);
-    AT_ASSERT(a->finding != NULL); /* only memory can run out */
-    for (size_t i = 0; i < a->boxes.count; i++) {
-        size_t k = 0;
-        const at_box *b = &a->boxes.box[i];
-        while (k < i && !(b->backend == a->boxes.box[k].backend &&
-                          at_box_alike(a->region, b, &a->boxes.box[k]))) {
-            k++;
-        }
-        a->finding[i] = k < i ? a->finding[k] : ++a->findings;
-    }
-}
-
 static at_status find_boxes(at_audit *a, at_error *err)
 {
     for (size_t i = 0; i < a->backends; i++) {
@@ -103,10 +67,8 @@ static at_status find_boxes(at_audit *a, at_error *err)
             at_popular_score(a->popular, a->mark[i], &a->boxes.box[k]);
         }
     }
-    if (a->boxes.count > 0) {
-        qsort(a->boxes.box, a->boxes.count, sizeof *a->boxes.box, compare_boxes);
-    }
-    number_findings(a);
+    at_boxes_sort(&a->boxes);
+    a->findings = at_boxes_number(&a->finding, &a->boxes, a->region);
     return AT_OK;
 }
 

@@ -9,73 +9,6 @@
 
 enum { EVIDENCE_SHOWN = 16 };
 
-void at_markdown_cell(FILE *out, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '\n' || *c == '|') {
-            (void)fputs(*c == '|' ? "\\|" : "<br>", out);
-        } else {
-            (void)fputc(*c, out);
-        }
-    }
-}
-
-/* The axis is restricted by a box of the finding. */
-static bool restricted(const at_audit *a, size_t finding, size_t axis)
-{
-    bool any = false;
-    for (size_t i = 0; i < a->boxes.count; i++) {
-        any = any || (a->finding[i] == finding &&
-                      at_box_points(&a->region->axis[axis], a->boxes.box[i].in[axis]) <
-                          a->region->axis[axis].count);
-    }
-    return any;
-}
-
-static void print_row(const at_audit *a, const at_box *b, size_t finding, FILE *out)
-{
-    char text[AT_AXIS_TEXT], relation[AT_RELATION_TEXT];
-    (void)fputs("|", out);
-    for (size_t k = 0; k < a->region->axes; k++) {
-        if (restricted(a, finding, k)) {
-            bool some = at_box_axis_text(text, &a->region->axis[k], b->in[k]);
-            (void)fputs(" ", out);
-            at_markdown_cell(out, some ? text : "any");
-            (void)fputs(" |", out);
-        }
-    }
-    if (a->region->list != NULL) {
-        (void)at_case_print(&a->region->list[b->item], text);
-        (void)fprintf(out, " `%s` |", text);
-    }
-    const char *where = at_box_relation(a->region, b, relation);
-    (void)fprintf(out, " %s | %" PRIu64 " | %" PRIu64 " |\n", where != NULL ? where : "any",
-                  b->cases, b->wins);
-}
-
-static void print_table(const at_audit *a, size_t finding, FILE *out)
-{
-    size_t columns = 3 + (a->region->list != NULL);
-    (void)fputs("|", out);
-    for (size_t k = 0; k < a->region->axes; k++) {
-        if (restricted(a, finding, k)) {
-            (void)fprintf(out, " %s |", a->region->axis[k].name);
-            columns++;
-        }
-    }
-    (void)fputs(a->region->list != NULL ? " case |" : "", out);
-    (void)fputs(" where | cases | selected |\n|", out);
-    for (size_t k = 0; k < columns; k++) {
-        (void)fputs("---|", out);
-    }
-    (void)fputc('\n', out);
-    for (size_t i = 0; i < a->boxes.count; i++) {
-        if (a->finding[i] == finding) {
-            print_row(a, &a->boxes.box[i], finding, out);
-        }
-    }
-}
-
 static void print_title(const at_audit *a, const at_box *b, size_t number, FILE *out)
 {
     const char *backend = at_selector_backend(a->env[0].selector, b->backend);
@@ -127,7 +60,7 @@ static void print_finding(const at_audit *a, size_t first, const at_audit_style 
     char line[AT_LINE_TEXT];
     print_title(a, b, a->finding[first], out);
     (void)fputc('\n', out);
-    print_table(a, a->finding[first], out);
+    at_box_table(a->region, &a->boxes, a->finding, a->finding[first], "selected", out);
     at_audit_select_line(line, a, b, style->tool);
     (void)fprintf(out, "\nExample:\n\n```sh\n%s\n", line);
     if (at_audit_repro_line(line, a, b, style->tool)) {

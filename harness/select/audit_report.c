@@ -9,13 +9,7 @@ enum { PARTS_SHOWN = 3, EVIDENCE_SHOWN = 16 };
 
 size_t at_audit_shown(const at_audit *audit, size_t limit, size_t *box)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < audit->boxes.count; i++) {
-        if (limit == 0 || audit->finding[i] <= limit) {
-            box[n++] = i;
-        }
-    }
-    return n;
+    return at_boxes_shown(box, &audit->boxes, audit->finding, limit);
 }
 
 static void print_rule(const at_audit *a, const at_box *b, const at_audit_answer *at, FILE *out)

@@ -29,6 +29,10 @@ void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *
 /* Text in a cell of a Markdown table. */
 void at_markdown_cell(FILE *out, const char *text);
 
+/* The boxes of one finding as a table in Markdown; `wins` heads the column of their wins. */
+void at_box_table(const at_region *r, const at_boxes *boxes, const size_t *finding, size_t which,
+                  const char *wins, FILE *out);
+
 /* Equal but for axes whose values are no numbers: one paragraph. */
 bool at_box_alike(const at_region *r, const at_box *a, const at_box *b);
 

@@ -44,6 +44,15 @@ at_status at_boxes_cover(at_boxes *out, const at_region *region, const uint32_t 
 at_status at_boxes_cover_all(at_boxes *out, const at_region *region, const uint32_t *mark,
                              size_t backend, at_error *err) AT_MUST_CHECK;
 
+/* By score, then wins, then size. */
+void at_boxes_sort(at_boxes *boxes);
+
+/* Numbers findings from 1, in order of appearance: boxes that are alike but for axes without
+ * numbers are one. *finding [boxes->count] is the caller's to free. Returns how many. */
+size_t at_boxes_number(size_t **finding, const at_boxes *boxes, const at_region *region);
+/* Indices of the boxes of the first `limit` findings (0: all) into out [boxes->count]. */
+size_t at_boxes_shown(size_t *out, const at_boxes *boxes, const size_t *finding, size_t limit);
+
 /* Whether a place of the space lies in the box; it may be no case. */
 bool at_box_holds(const at_region *region, const at_box *b, const at_region_place *place);
 

@@ -145,6 +145,9 @@ static at_status read_values(at_env_key *k, const at_json *declared, at_error *e
             return at_fail(err, AT_INVALID, "\"values\" must hold texts");
         }
         k->values[i++] = copy(at_json_text(v));
+        if (k->type != AT_ENV_ENUM) { /* those that audits sweep */
+            AT_TRY(set_value(k, at_json_text(v), err));
+        }
     }
     return AT_OK;
 }
@@ -202,7 +205,7 @@ static at_status declare_key(at_env_key *k, const char *key, const at_json *decl
         (at_env_key){.key = copy(key), .doc = copy(doc), .type = (at_env_type)at, .max = INT64_MAX};
     AT_TRY(at_json_want_integer(declared, "min", false, &k->min, err));
     AT_TRY(at_json_want_integer(declared, "max", false, &k->max, err));
-    if (k->type == AT_ENV_ENUM) {
+    if (k->type == AT_ENV_ENUM || at_json_get(declared, "values") != NULL) {
         AT_TRY(read_values(k, declared, err));
     }
     return read_default(k, declared, err);
@@ -268,12 +271,13 @@ size_t at_env_table_names(const at_env_table *table, at_expr_name *out)
     for (size_t i = 0; i < table->count; i++) {
         const at_env_key *k = &table->key[i];
         if (k->type != AT_ENV_ARCH) {
-            out[n++] = (at_expr_name){.name = k->key,
-                                      .type = types[k->type],
-                                      .slot = -1,
-                                      .value = k->value,
-                                      .names = (const char *const *)k->values,
-                                      .release = k->release};
+            out[n++] = (at_expr_name){
+                .name = k->key,
+                .type = types[k->type],
+                .slot = -1,
+                .value = k->value,
+                .names = k->type == AT_ENV_ENUM ? (const char *const *)k->values : NULL,
+                .release = k->release};
         }
     }
     return n;

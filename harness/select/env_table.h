@@ -23,7 +23,8 @@ typedef struct at_env_key {
     char *key, *doc;
     at_env_type type;
     int64_t min, max;             /* INT */
-    char **values;                /* ENUM: spellings, NULL-terminated, owned */
+    char **values;                /* NULL-terminated, owned: spellings of an ENUM; of others those
+                                     that `*` stands for in sweeps, or NULL */
     char text[AT_ENV_VALUE_TEXT]; /* the value as it is printed */
     int64_t value;                /* BOOL INT ENUM ARCH */
     at_release release;
@@ -36,7 +37,7 @@ typedef struct at_env_table {
 } at_env_table;
 
 /* Adds the keys of {"KEY": {"type", "default", "doc", "values", "min", "max"}}; a key that is there
- * already is replaced. Types: version, bool, int, enum, arch (only of the key arch). */
+ * already is replaced. "values" are all of an enum, and those that audits sweep of others. Types: version, bool, int, enum, arch (only of the key arch). */
 at_status at_env_table_declare(at_env_table *table, const at_json *object,
                                at_error *err) AT_MUST_CHECK;
 

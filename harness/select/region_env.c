@@ -137,6 +137,12 @@ static at_status list_all(char text[VALUES_TEXT], const at_env_key *k, const cha
     const char *const *arch = at_case_field("arch", 4)->names;
     char number[32];
     text[0] = '\0';
+    for (char **v = k->values; v != NULL && *v != NULL; v++) {
+        put_value(text, *v);
+    }
+    if (k->values != NULL) {
+        return AT_OK;
+    }
     switch (k->type) {
     case AT_ENV_RELEASE:
         list_builds(text, corpus, k->key);
@@ -151,9 +157,6 @@ static at_status list_all(char text[VALUES_TEXT], const at_env_key *k, const cha
         }
         break;
     case AT_ENV_ENUM:
-        for (char **v = k->values; *v != NULL; v++) {
-            put_value(text, *v);
-        }
         break;
     case AT_ENV_ARCH:
         for (int64_t i = AT_ARCH_SM80; arch[i] != NULL; i++) {
@@ -268,7 +271,8 @@ static at_status sweep_list(at_region *r, const at_region_sweep_request *request
                                          : at_fail(err, AT_INVALID, "it must hold texts");
         bool again = false;
         for (size_t i = 0; i < a.count && status == AT_OK; i++) {
-            again = again || (at_env_size(request->given) > 0 && strcmp(a.point[i].text, text) == 0);
+            again =
+                again || (at_env_size(request->given) > 0 && strcmp(a.point[i].text, text) == 0);
         }
         status = status == AT_OK && !again ? add_point(&a, text, err) : status;
     }

@@ -76,6 +76,12 @@ static void test_selection(void)
                    AT_TEST_TOOL, AT_TEST_CORPUS);
     CHECK_INT(shell(line), 1);
     fits("audit", "audit.jsonl");
+    (void)snprintf(line, sizeof line,
+                   "'%s' audit --diff te-2.17 te-2.18 --space models --arch sm100 --sweep fa4='*' "
+                   "--sweep fused=0,1 --format jsonl --corpus '%s' > diff.jsonl",
+                   AT_TEST_TOOL, AT_TEST_CORPUS);
+    CHECK_INT(shell(line), 1);
+    fits("diff", "diff.jsonl");
 }
 
 /* Every .json file of a corpus folder. */
@@ -151,6 +157,8 @@ static void test_schemas_bite(void)
     CHECK_INT(validate("selection", "bad.jsonl"), 1);
     at_tool_write("bad.jsonl", "{\"selector\":\"x\",\"direction\":\"admits\"}\n");
     CHECK_INT(validate("audit", "bad.jsonl"), 1);
+    at_tool_write("bad.jsonl", "{\"before\":\"x\",\"after\":\"y\"}\n");
+    CHECK_INT(validate("diff", "bad.jsonl"), 1);
     at_tool_write("empty.jsonl", "");
     CHECK_INT(validate("protocol", "empty.jsonl"), 1);
 }
