@@ -136,13 +136,9 @@ at_status at_fast_keep_rows(at_fast *f, at_arena *arena, at_error *err)
     return at_gold_take(&f->rows, arena, n, sizeof *f->rows, err);
 }
 
-/* What is left when the rows are done: dK and dV, dBias, dSink. */
-static at_status run_backward(at_fast *f, at_arena *arena, at_error *err)
+/* What is left when the rows, dK and dV are done: dBias, dSink. */
+static at_status run_rest(at_fast *f, at_arena *arena, at_error *err)
 {
-    if (!f->train) {
-        return AT_OK;
-    }
-    AT_TRY(at_fast_keys(f, arena, err));
     at_fast_sink(f);
     return at_fast_bias(f, arena, err);
 }
@@ -164,9 +160,17 @@ static at_status run_complete(at_fast *f, double limit, bool no_scale, at_arena 
         AT_TRY(all_units(f, arena, err));
         AT_TRY(at_fast_keep_rows(f, arena, err));
     }
+    if (at_fast_fuses(f)) {
+        AT_TRY(at_fast_fused(f, arena, err));
+        return run_rest(f, arena, err);
+    }
     at_gold_tensor *o = &f->gold->t[AT_O];
     AT_TRY(at_fast_rows(f, o->row, o->rows, true, arena, err));
-    return run_backward(f, arena, err);
+    if (f->train) {
+        AT_TRY(at_fast_keys(f, arena, err));
+        AT_TRY(run_rest(f, arena, err));
+    }
+    return AT_OK;
 }
 
 static at_status run_sampled(at_fast *f, double limit, bool no_scale, at_arena *arena,
@@ -178,7 +182,11 @@ static at_status run_sampled(at_fast *f, double limit, bool no_scale, at_arena *
     AT_TRY(at_fast_rows(f, sample.stream, sample.n_stream, false, arena, err));
     at_gold_tensor *o = &f->gold->t[AT_O];
     AT_TRY(at_fast_rows(f, o->row, o->rows, true, arena, err));
-    return run_backward(f, arena, err);
+    if (f->train) {
+        AT_TRY(at_fast_keys(f, arena, err));
+        AT_TRY(run_rest(f, arena, err));
+    }
+    return AT_OK;
 }
 
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,

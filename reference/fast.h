@@ -15,6 +15,8 @@ enum {
     AT_FAST_COLUMNS = 128,   /* keys a block of the key pass */
     AT_FAST_WASTE = 4, /* pairs that a block computes for each one that is seen, at most, ... */
     AT_FAST_SPARE = 1 << 14, /* ... beside so many */
+    AT_FAST_UNITS_LEAST = 4, /* units that make one task each worth while */
+    AT_FAST_FUSED = 1 << 20, /* elements of K that such a task may hold sums of */
     AT_FAST_SCORES = 1 << 21 /* raw scores a block may keep */
 };
 
@@ -89,6 +91,11 @@ void at_fast_sink(at_fast *f);
 /* The answer: complete, or sampled where path is AT_REFERENCE_AUTO and the case is large. */
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
                       at_arena *arena, at_error *err) AT_MUST_CHECK;
+
+/* Whether the units are many and small enough for one task each, whatever the number of threads;
+ * and both passes so. */
+bool at_fast_fuses(const at_fast *f);
+at_status at_fast_fused(at_fast *f, at_arena *arena, at_error *err) AT_MUST_CHECK;
 
 /* Threads worth starting for n pieces of work. */
 int at_fast_threads(int64_t n);

@@ -53,12 +53,12 @@ static void gradient_terms(at_fast_work *w, const at_fast_place *at)
 }
 
 /* Error scale of dQ: a |K|, c K^2, and the mass of K that D's error moves. */
-static void gradient_scale_chunk(at_fast_work *w, const at_fast_place *at)
+static void gradient_scale_chunk(at_fast_work *w, const at_fast_place *at, const double *k)
 {
     int64_t m = at->block->n, dim = at->f->p->c.dim_qk, n = at->n;
-    double unit = at_fast_unit_of(w->k, n * dim);
+    double unit = at_fast_unit_of(k, n * dim);
     const at_fast_forms forms = {.plain = w->plain, .absolute = w->absolute, .square = w->square};
-    at_fast_floats(&forms, w->k, n * dim, unit);
+    at_fast_floats(&forms, k, n * dim, unit);
     for (int64_t r = 0; r < m; r++) {
         w->unit[r] /= unit;
     }
@@ -77,12 +77,15 @@ static void gradient_scale_chunk(at_fast_work *w, const at_fast_place *at)
 /* Dropout's factors on dP and on the squares behind its noise. */
 static void drop_dp(at_fast_work *w, const at_fast_place *at)
 {
+    int64_t column = at->first - at->block->low;
     for (int64_t r = 0; r < at->block->n; r++) {
-        int64_t from = 0, n = at_fast_part_of(w, at, r, &from), e = r * at->n + from;
-        for (int64_t j = e; j < e + n; j++) {
-            w->dp[j] *= w->keep[j];
+        int64_t from = 0, n = at_fast_part_of(w, at, r, &from);
+        const double *keep = w->keep + r * at->n + from;
+        int64_t wide = r * at->width + column + from;
+        for (int64_t j = 0; j < n; j++) {
+            w->dp[wide + j] *= keep[j];
             if (at->f->scale) {
-                w->dp_squares[j] *= (float)(w->keep[j] * w->keep[j]);
+                w->dp_squares[wide + j] *= (float)(keep[j] * keep[j]);
             }
         }
     }
@@ -92,25 +95,30 @@ static void gradient_chunk(at_fast_work *w, const at_fast_place *at)
 {
     const at_problem *p = at->f->p;
     int64_t m = at->block->n, dim_v = p->c.dim_v, dim_qk = p->c.dim_qk;
+    int64_t column = at->first - at->block->low;
+    const double *v = at_fast_chunk_v(w, at);
     at_fast_probability_chunk(w, at);
-    at_fast_load(w->v, p, AT_V, at->b, at->h_v, at->first, NULL, at->n);
-    at_fast_mul_nt(w->dp, at->n, w->dout, w->v, m, at->n, dim_v, 1);
+    at_fast_mul_nt(w->dp + column, at->width, w->dout, v, m, at->n, dim_v, 1);
     if (at->f->scale) {
-        double unit = at_fast_unit_of(w->v, at->n * dim_v);
-        at_fast_floats(&(at_fast_forms){.square = w->square}, w->v, at->n * dim_v, unit);
-        at_fast_mul_nt_float(w->dp_squares, at->n, w->dout_square, w->square, m, at->n, dim_v);
-        w->dp_factor = 1 / at_noise_square(w->dp_unit * unit);
+        double unit = at_fast_unit_of(v, at->n * dim_v);
+        w->v_unit[column / AT_FAST_KEYS] = unit;
+        at_fast_floats(&(at_fast_forms){.square = w->square}, v, at->n * dim_v, unit);
+        at_fast_mul_nt_float(w->dp_squares + column, at->width, w->dout_square, w->square, m, at->n,
+                             dim_v);
     }
     if (at->f->score.dropped) {
         drop_dp(w, at);
     }
     gradient_terms(w, at);
     if (at->wanted) {
-        at_fast_load(w->k, p, AT_K, at->b, at->h_k, at->first, NULL, at->n);
-        at_fast_add_nn(w->dq, w->ds, w->k, m, dim_qk, at->n);
+        const double *k = at_fast_chunk_k(w, at);
+        at_fast_add_nn(w->dq, w->ds, k, m, dim_qk, at->n);
         if (at->f->scale) {
-            gradient_scale_chunk(w, at);
+            gradient_scale_chunk(w, at, k);
         }
+    }
+    if (at->keys != NULL) {
+        at_fast_fused_chunk(w, at);
     }
 }
 

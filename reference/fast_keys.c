@@ -17,7 +17,7 @@ static int64_t key_of(const at_fast_key_block *at, int64_t column)
 }
 
 static at_status gradient_open(at_fast_gradient *g, int64_t heads, int64_t dim, int64_t keys,
-                               bool scale, at_arena *arena, at_error *err)
+                               bool scale, bool fused, at_arena *arena, at_error *err)
 {
     const size_t d = sizeof(double);
     int64_t n = heads * keys * dim, more = scale ? n : 0;
@@ -28,7 +28,8 @@ static at_status gradient_open(at_fast_gradient *g, int64_t heads, int64_t dim, 
     AT_TRY(at_gold_take(&g->head, arena, keys * dim, d, err));
     AT_TRY(at_gold_take(&g->unit, arena, heads, d, err));
     AT_TRY(at_gold_take(&g->known, arena, more, d, err));
-    AT_TRY(at_gold_take(&g->square, arena, more, sizeof(float), err));
+    AT_TRY(at_gold_take(&g->square, arena, fused ? 0 : more, sizeof(float), err));
+    g->square = fused ? NULL : g->square;
     AT_TRY(at_gold_take(&g->a, arena, more, d, err));
     AT_TRY(at_gold_take(&g->squares, arena, more, d, err));
     return at_gold_take(&g->c, arena, more, d, err);
@@ -42,49 +43,50 @@ static at_status side_open(at_fast_side *s, int64_t n, bool scale, at_arena *are
     return at_gold_take(&s->square, arena, scale ? n : 0, sizeof(float), err);
 }
 
-static at_status work_open(at_fast_key_work *w, const at_fast *f, int64_t rows, int64_t keys,
-                           at_arena *arena, at_error *err)
+at_status at_fast_key_work_open(at_fast_key_work *w, const at_fast *f, int64_t rows,
+                                int64_t columns, int64_t keys, bool fused, at_arena *arena,
+                                at_error *err)
 {
     const size_t d = sizeof(double), s = sizeof(float);
     const at_case *c = &f->p->c;
-    int64_t qk = c->dim_qk, v = c->dim_v, dim = qk > v ? qk : v, n = rows * keys;
-    int64_t more = f->scale ? n : 0, drop = f->score.dropped ? n : 0;
+    int64_t qk = c->dim_qk, v = c->dim_v, dim = qk > v ? qk : v, n = rows * columns;
+    int64_t more = f->scale ? n : 0, own = fused ? 0 : n, drop = f->score.dropped ? own : 0;
     const struct {
         void *pointer;
         int64_t count;
         size_t size;
     } wanted[] = {
-        {&w->raw, n, d},
-        {&w->add, f->score.added || f->score.before ? n : 0, d},
+        {&w->raw, own, d},
+        {&w->add, f->score.added || f->score.before ? own : 0, d},
         {&w->keep, drop, d},
         {&w->kept, drop, d},
-        {&w->p, n, d},
-        {&w->dp, n, d},
-        {&w->ds, n, d},
-        {&w->squares, more, s},
-        {&w->dp_squares, more, s},
+        {&w->p, own, d},
+        {&w->dp, own, d},
+        {&w->ds, own, d},
+        {&w->squares, f->scale ? own : 0, s},
+        {&w->dp_squares, f->scale ? own : 0, s},
         {&w->a_p, more, s},
         {&w->c_p, more, s},
         {&w->a_ds, more, s},
         {&w->c_ds, more, s},
         {&w->k_p, more, s},
         {&w->k_ds, more, s},
-        {&w->p_most, keys, d},
-        {&w->ds_most, keys, d},
-        {&w->p_unit, keys, d},
-        {&w->ds_unit, keys, d},
-        {&w->factor, keys, d},
+        {&w->p_most, columns, d},
+        {&w->ds_most, columns, d},
+        {&w->p_unit, columns, d},
+        {&w->ds_unit, columns, d},
+        {&w->factor, columns, d},
         {&w->count_k, keys, d},
         {&w->count_v, keys, d},
         {&w->columns, rows, sizeof *w->columns},
-        {&w->product, f->scale ? keys * dim : 0, s},
+        {&w->product, f->scale ? columns * dim : 0, s},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         AT_TRY(at_gold_take(wanted[i].pointer, arena, wanted[i].count, wanted[i].size, err));
     }
     int64_t heads_k = f->unit_heads / f->group_k, heads_v = f->unit_heads / f->group_v;
-    AT_TRY(gradient_open(&w->dk, heads_k, qk, keys, f->scale, arena, err));
-    AT_TRY(gradient_open(&w->dv, heads_v, v, keys, f->scale, arena, err));
+    AT_TRY(gradient_open(&w->dk, heads_k, qk, keys, f->scale, fused, arena, err));
+    AT_TRY(gradient_open(&w->dv, heads_v, v, keys, f->scale, fused, arena, err));
     w->dk.id = AT_DK;
     w->dv.id = AT_DV;
     w->dk.weight = f->p->scale;
@@ -107,7 +109,7 @@ static void start_gradient(at_fast_gradient *g, const at_fast_key_block *at, at_
         const int64_t *keys = at->unit->keys != NULL ? at->unit->keys + at->first : NULL;
         at_fast_load(g->source + h * n, f->p, id, at->unit->b, at->unit->head / g->group + h,
                      at->first, keys, at->n);
-        if (f->scale) {
+        if (f->scale && g->square != NULL) {
             g->unit[h] = at_fast_unit_of(g->source + h * n, n);
             at_fast_floats(&(at_fast_forms){.square = g->square + h * n}, g->source + h * n, n,
                            g->unit[h]);
@@ -210,30 +212,90 @@ static void finish(const at_fast_gradient *g, const at_fast_key_block *at, at_te
     }
 }
 
-static void run_block(at_fast_key_work *w, const at_fast_key_block *at)
+void at_fast_key_start(at_fast_key_work *w, const at_fast_key_block *at)
 {
-    at_fast *f = at->f;
-    const at_fast_unit *unit = at->unit;
+    const at_fast *f = at->f;
     for (int64_t j = 0; j < at->n; j++) {
-        double seen = f->seen[f->first_kv[unit->b] + key_of(at, j)];
+        double seen = f->seen[f->first_kv[at->unit->b] + key_of(at, j)];
         w->count_k[j] = (double)f->group_k * seen;
         w->count_v[j] = (double)f->group_v * seen;
     }
     start_gradient(&w->dk, at, AT_K);
     start_gradient(&w->dv, at, AT_V);
-    for (int64_t h = unit->head; h < unit->head + f->unit_heads; h++) {
-        memset(w->dk.head, 0, (size_t)(at->n * w->dk.dim) * sizeof *w->dk.head);
-        memset(w->dv.head, 0, (size_t)(at->n * w->dv.dim) * sizeof *w->dv.head);
+}
+
+void at_fast_key_open_head(at_fast_key_work *w, const at_fast_key_block *at)
+{
+    memset(w->dk.head, 0, (size_t)(at->n * w->dk.dim) * sizeof *w->dk.head);
+    memset(w->dv.head, 0, (size_t)(at->n * w->dv.dim) * sizeof *w->dv.head);
+}
+
+void at_fast_key_add_head(at_fast_key_work *w, const at_fast_key_block *at, int64_t h)
+{
+    add_head(&w->dk, at, (h - at->unit->head) / at->f->group_k);
+    add_head(&w->dv, at, (h - at->unit->head) / at->f->group_v);
+}
+
+void at_fast_key_finish(at_fast_key_work *w, const at_fast_key_block *at)
+{
+    finish(&w->dk, at, AT_DK, at->unit->first_dk);
+    finish(&w->dv, at, AT_DV, at->unit->first_dv);
+}
+
+/* What rows first..first+n_rows-1 of query head h add; w->columns says which columns they see. */
+static void run_tile(at_fast_key_work *w, const at_fast_key_block *at, int64_t h, int64_t first,
+                     int64_t n_rows)
+{
+    const at_fast *f = at->f;
+    int64_t b = at->unit->b, local = h - at->unit->head, n = at->n, qk = w->dk.dim, v = w->dv.dim;
+    at_fast_tile t = {.h_k = local / f->group_k,
+                      .h_v = local / f->group_v,
+                      .rows = n_rows,
+                      .n = n,
+                      .records = at_fast_row(f, b, h, first),
+                      .raw = w->raw,
+                      .add = w->add,
+                      .dp = w->dp,
+                      .squares = w->squares,
+                      .dp_squares = w->dp_squares,
+                      .wide = n,
+                      .p = w->p,
+                      .ds = w->ds,
+                      .keep = w->keep,
+                      .kept = w->kept};
+    const double *k = w->dk.source + t.h_k * n * qk, *value = w->dv.source + t.h_v * n * v;
+    at_fast_load_side(&w->q, f, AT_Q, b, h, first, n_rows);
+    at_fast_load_side(&w->dout, f, AT_DO, b, h, first, n_rows);
+    at_fast_mul_nt(w->raw, n, w->q.rows, k, n_rows, n, qk, f->p->scale);
+    at_fast_mul_nt(w->dp, n, w->dout.rows, value, n_rows, n, v, 1);
+    if (f->scale) {
+        const float *k_square = w->dk.square + t.h_k * n * qk;
+        const float *v_square = w->dv.square + t.h_v * n * v;
+        at_fast_mul_nt_float(w->squares, n, w->q.square, k_square, n_rows, n, qk);
+        at_fast_mul_nt_float(w->dp_squares, n, w->dout.square, v_square, n_rows, n, v);
+        t.squares_factor = at_noise_square(f->p->scale / (w->q.unit * w->dk.unit[t.h_k]));
+        t.dp_factor = 1 / at_noise_square(w->dout.unit * w->dv.unit[t.h_v]);
+    }
+    at_fast_tile_values(w, at, &t, h, first);
+    at_fast_tile_sums(w, at, &t);
+    if (f->scale) {
+        at_fast_tile_scale(w, at, &t);
+    }
+}
+
+static void run_block(at_fast_key_work *w, const at_fast_key_block *at)
+{
+    at_fast_key_start(w, at);
+    for (int64_t h = at->unit->head; h < at->unit->head + at->f->unit_heads; h++) {
         int64_t first = 0, n_rows = 0;
+        at_fast_key_open_head(w, at);
         for (int64_t i = at->first_row; (n_rows = next_tile(w, at, i, &first)) > 0;
              i = first + n_rows) {
-            at_fast_run_tile(w, at, h, first, n_rows);
+            run_tile(w, at, h, first, n_rows);
         }
-        add_head(&w->dk, at, (h - unit->head) / f->group_k);
-        add_head(&w->dv, at, (h - unit->head) / f->group_v);
+        at_fast_key_add_head(w, at, h);
     }
-    finish(&w->dk, at, AT_DK, unit->first_dk);
-    finish(&w->dv, at, AT_DV, unit->first_dv);
+    at_fast_key_finish(w, at);
 }
 
 /* The block of a unit's keys from its key k on: grows while the keys' rows overlap enough. */
@@ -294,7 +356,7 @@ at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err)
     AT_TRY(at_gold_take(&blocks, arena, n_blocks, sizeof *blocks, err));
     AT_TRY(at_gold_take(&works, arena, threads, sizeof *works, err));
     for (int t = 0; t < threads; t++) {
-        AT_TRY(work_open(&works[t], f, rows, keys, arena, err));
+        AT_TRY(at_fast_key_work_open(&works[t], f, rows, keys, keys, false, arena, err));
     }
     (void)cut_units(f, blocks);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)

@@ -73,16 +73,16 @@ AT_CLONES static void add_moment(double *restrict w1, double *restrict w2,
 
 /* Error scale of O: a |V| and c V^2, then w (V - O)^2 through moments about a centre, since V and O
  * may be nearly equal. */
-static void output_scale_chunk(at_fast_work *w, const at_fast_place *at)
+static void output_scale_chunk(at_fast_work *w, const at_fast_place *at, const double *v)
 {
     int64_t m = at->block->n, dim = at->f->p->c.dim_v, n = at->n;
     output_terms(w, at);
     if (!at->wanted) {
         return;
     }
-    double unit = at_fast_unit_of(w->v, n * dim);
+    double unit = at_fast_unit_of(v, n * dim);
     const at_fast_forms forms = {.absolute = w->absolute, .square = w->square};
-    at_fast_floats(&forms, w->v, n * dim, unit);
+    at_fast_floats(&forms, v, n * dim, unit);
     at_fast_set_nn_float(w->product, w->a, w->absolute, m, dim, n);
     at_fast_fill(w->unit, 1 / unit, m);
     at_fast_add_rows(w->o_a, w->product, w->unit, m, dim);
@@ -90,6 +90,9 @@ static void output_scale_chunk(at_fast_work *w, const at_fast_place *at)
     at_fast_fill(w->unit, 1 / (unit * unit), m);
     at_fast_add_rows(w->o_c, w->product, w->unit, m, dim);
 
+    if (v != w->v) {
+        memcpy(w->v, v, (size_t)(n * dim) * sizeof *v);
+    }
     at_fast_center(w->v, w->mean, n, dim);
     if (at->first == at->block->low) {
         memcpy(w->center, w->mean, (size_t)dim * sizeof(double));
@@ -177,10 +180,10 @@ void at_fast_output_block(at_fast_work *w, at_fast_place *at)
     }
     for (int64_t j = at->block->low; at_fast_to_chunk(at, j); j += at->n) {
         at_fast_probability_chunk(w, at);
-        at_fast_load(w->v, p, AT_V, at->b, at->h_v, at->first, NULL, at->n);
-        at_fast_add_nn(w->o, at->f->score.dropped ? w->kept : w->p, w->v, m, dim, at->n);
+        const double *v = at_fast_chunk_v(w, at);
+        at_fast_add_nn(w->o, at->f->score.dropped ? w->kept : w->p, v, m, dim, at->n);
         if (at->f->scale) {
-            output_scale_chunk(w, at);
+            output_scale_chunk(w, at, v);
         }
     }
     finish_output(w, at);

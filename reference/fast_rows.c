@@ -10,8 +10,8 @@
 #include "reference/fast_block.h"
 #include "reference/gold.h"
 
-static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
-                           int64_t keys, at_arena *arena, at_error *err)
+at_status at_fast_work_open(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
+                            int64_t keys, at_arena *arena, at_error *err)
 {
     const size_t d = sizeof(double), s = sizeof(float);
     int64_t qk = f->p->c.dim_qk, v = f->p->c.dim_v, dim = qk > v ? qk : v;
@@ -39,7 +39,7 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
         {&w->keep_best, scale * rows, d},
         {&w->v_best, scale * v, d},
         {&w->dout, backward * v, d},
-        {&w->dp, backward * keys, d},
+        {&w->dp, f->train ? scores : 0, d},
         {&w->ds, backward * keys, d},
         {&w->dq, backward * qk, d},
         {&w->squares, scale * scores, s},
@@ -60,10 +60,11 @@ static at_status work_open(at_fast_work *w, const at_fast *f, int64_t rows, int6
         {&w->w0_drop, scale * rows, d},
         {&w->unit, scale * rows, d},
         {&w->k_unit, scale * (scores / AT_FAST_KEYS + 1), d},
+        {&w->v_unit, scale * (scores / AT_FAST_KEYS + 1), d},
         {&w->mean, scale * v, d},
         {&w->center, scale * v, d},
         {&w->p_sums, scale * rows, sizeof *w->p_sums},
-        {&w->dp_squares, scale * backward * keys, s},
+        {&w->dp_squares, f->train ? scale * scores : 0, s},
         {&w->dout_square, scale * backward * v, s},
         {&w->dq_a, scale * backward * qk, d},
         {&w->dq_c, scale * backward * qk, d},
@@ -88,8 +89,8 @@ int64_t at_fast_part_of(const at_fast_work *w, const at_fast_place *at, int64_t 
 at_fast_pairs at_fast_pairs_of(const at_fast_work *w, const at_fast_place *at, int64_t r,
                                int64_t from, int64_t n)
 {
-    int64_t wide = r * at->width + at->first - at->block->low + from, narrow = r * at->n + from;
-    bool backward = w->dp != NULL && at->f->train;
+    int64_t column = at->first - at->block->low, wide = r * at->width + column + from;
+    int64_t narrow = r * at->n + from;
     at_fast_pairs out = {
         .m = &at->f->m,
         .row = w->rows[r],
@@ -98,15 +99,18 @@ at_fast_pairs at_fast_pairs_of(const at_fast_work *w, const at_fast_place *at, i
         .add = at->f->score.added ? w->add + wide : NULL,
         .keep = at->f->score.dropped ? w->keep + narrow : NULL,
         .p = w->p + narrow,
-        .dp_factor = w->dp_factor,
+        .dp = at->f->train ? w->dp + wide : NULL,
     };
     if (at->f->scale) {
-        double unit = w->squares_unit * w->k_unit[(at->first - at->block->low) / AT_FAST_KEYS];
+        double unit = w->squares_unit * w->k_unit[column / AT_FAST_KEYS];
         out.squares = w->squares + wide;
         out.squares_factor = at_noise_square(at->f->p->scale / unit);
     }
-    out.dp = backward ? w->dp + narrow : NULL;
-    out.dp_squares = backward && at->f->scale ? w->dp_squares + narrow : NULL;
+    if (at->f->scale && at->f->train) {
+        double unit = w->dp_unit * w->v_unit[column / AT_FAST_KEYS];
+        out.dp_squares = w->dp_squares + wide;
+        out.dp_factor = 1 / at_noise_square(unit);
+    }
     return out;
 }
 
@@ -208,17 +212,39 @@ bool at_fast_to_chunk(at_fast_place *at, int64_t first)
     return left > 0;
 }
 
+const double *at_fast_chunk_k(at_fast_work *w, const at_fast_place *at)
+{
+    const at_fast *f = at->f;
+    if (at->keys != NULL) {
+        int64_t h = at->h_k - at->unit->unit->head / f->group_k;
+        return at->keys->dk.source + (h * at->unit->n + at->first) * f->p->c.dim_qk;
+    }
+    at_fast_load(w->k, f->p, AT_K, at->b, at->h_k, at->first, NULL, at->n);
+    return w->k;
+}
+
+const double *at_fast_chunk_v(at_fast_work *w, const at_fast_place *at)
+{
+    const at_fast *f = at->f;
+    if (at->keys != NULL) {
+        int64_t h = at->h_v - at->unit->unit->head / f->group_v;
+        return at->keys->dv.source + (h * at->unit->n + at->first) * f->p->c.dim_v;
+    }
+    at_fast_load(w->v, f->p, AT_V, at->b, at->h_v, at->first, NULL, at->n);
+    return w->v;
+}
+
 /* Raw scores of the chunk, and their sums of squares. */
 static void score_chunk(at_fast_work *w, const at_fast_place *at)
 {
     const at_problem *p = at->f->p;
+    const double *k = at_fast_chunk_k(w, at);
     int64_t m = at->block->n, dim = p->c.dim_qk, column = at->first - at->block->low;
-    at_fast_load(w->k, p, AT_K, at->b, at->h_k, at->first, NULL, at->n);
-    at_fast_mul_nt(w->raw + column, at->width, w->q, w->k, m, at->n, dim, p->scale);
+    at_fast_mul_nt(w->raw + column, at->width, w->q, k, m, at->n, dim, p->scale);
     if (at->f->scale) {
-        double unit = at_fast_unit_of(w->k, at->n * dim);
+        double unit = at_fast_unit_of(k, at->n * dim);
         w->k_unit[column / AT_FAST_KEYS] = unit;
-        at_fast_floats(&(at_fast_forms){.square = w->square}, w->k, at->n * dim, unit);
+        at_fast_floats(&(at_fast_forms){.square = w->square}, k, at->n * dim, unit);
         at_fast_mul_nt_float(w->squares + column, at->width, w->q_square, w->square, m, at->n, dim);
     }
 }
@@ -293,25 +319,20 @@ void at_fast_probability_chunk(at_fast_work *w, const at_fast_place *at)
     }
 }
 
-static void run_block(at_fast *f, at_fast_work *w, const at_fast_block *block, bool wanted)
+void at_fast_run_rows(at_fast_work *w, at_fast_place *at)
 {
-    const int64_t *row = block->row[0];
-    at_fast_place at = {
-        .f = f,
-        .block = block,
-        .wanted = wanted,
-        .b = row[0],
-        .h_k = row[1] / f->group_k,
-        .h_v = row[1] / f->group_v,
-        .width = block->high - block->low + 1,
-    };
-    find_rows(w, &at);
-    if (at.width > 0) {
-        load_queries(w, &at);
-        score_block(w, &at);
-        at_fast_output_block(w, &at);
-        if (f->train) {
-            at_fast_gradient_block(w, &at);
+    const int64_t *row = at->block->row[0];
+    at->b = row[0];
+    at->h_k = row[1] / at->f->group_k;
+    at->h_v = row[1] / at->f->group_v;
+    at->width = at->block->high - at->block->low + 1;
+    find_rows(w, at);
+    if (at->width > 0) {
+        load_queries(w, at);
+        score_block(w, at);
+        at_fast_output_block(w, at);
+        if (at->f->train) {
+            at_fast_gradient_block(w, at);
         }
     }
 }
@@ -324,9 +345,8 @@ static bool worth(int64_t n, int64_t width, int64_t useful)
            (n <= AT_FAST_ROWS_LEAST || n * width <= AT_FAST_SCORES);
 }
 
-/* Grows `block`, which begins at list[first], while rows share their heads and their keys. */
-static void grow_block(const at_fast *f, at_fast_block *block, int64_t (*list)[3], int64_t first,
-                       int64_t n)
+void at_fast_grow_block(const at_fast *f, at_fast_block *block, int64_t (*list)[3], int64_t first,
+                        int64_t n)
 {
     const int64_t *head = list[first];
     int64_t useful = 0;
@@ -360,7 +380,7 @@ static at_status cut_list(const at_fast *f, at_fast_block **out, int64_t *n_bloc
     int64_t count = 0;
     at_fast_block block;
     for (int64_t r = 0; r < n; r += block.n, count++) {
-        grow_block(f, &block, list, r, n);
+        at_fast_grow_block(f, &block, list, r, n);
         int64_t width = block.high - block.low + 1;
         int64_t keys = width < AT_FAST_KEYS ? width : AT_FAST_KEYS;
         largest[0] = block.n > largest[0] ? block.n : largest[0];
@@ -371,7 +391,7 @@ static at_status cut_list(const at_fast *f, at_fast_block **out, int64_t *n_bloc
     *n_blocks = count;
     count = 0;
     for (int64_t r = 0; r < n; r += (*out)[count++].n) {
-        grow_block(f, &(*out)[count], list, r, n);
+        at_fast_grow_block(f, &(*out)[count], list, r, n);
         (*out)[count].gold = r;
     }
     return AT_OK;
@@ -387,11 +407,12 @@ at_status at_fast_rows(at_fast *f, int64_t (*list)[3], int64_t n, bool wanted, a
     int threads = at_fast_threads(n_blocks);
     AT_TRY(at_gold_take(&works, arena, threads, sizeof *works, err));
     for (int t = 0; t < threads; t++) {
-        AT_TRY(work_open(&works[t], f, largest[0], largest[1], largest[2], arena, err));
+        AT_TRY(at_fast_work_open(&works[t], f, largest[0], largest[1], largest[2], arena, err));
     }
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < n_blocks; i++) {
-        run_block(f, &works[omp_get_thread_num()], &blocks[i], wanted);
+        at_fast_place at = {.f = f, .block = &blocks[i], .wanted = wanted};
+        at_fast_run_rows(&works[omp_get_thread_num()], &at);
     }
     return AT_OK;
 }

@@ -2,24 +2,24 @@
 #ifndef AT_FAST_ROWS_H
 #define AT_FAST_ROWS_H
 
-#include "reference/fast.h"
+#include "reference/fast_keys.h"
 #include "reference/fast_pairs.h"
 
 /* One thread's buffers. M: rows of a block, K: keys of a chunk, W: keys that a block sees. */
 typedef struct at_fast_work {
     double *q, *dout;                           /* [M dim] */
     double *k, *v;                              /* [K dim] */
-    double *raw, *add;                          /* [M W]; add where something is added */
-    double *p, *dp, *ds;                        /* [M K] */
+    double *raw, *add, *dp;                     /* [M W]; add where something is added */
+    double *p, *ds;                             /* [M K] */
     double *keep, *kept;                        /* [M K] dropout's factors, and P times them */
-    float *squares, *dp_squares;                /* [M W], [M K] */
+    float *squares, *dp_squares;                /* [M W] */
     float *a, *c, *w;                           /* [M K] */
     float *q_square, *dout_square;              /* [M dim] */
     float *plain, *absolute, *square, *product; /* [K dim], product [M dim] */
     double *o, *o_a, *o_c, *o_w1, *o_w2;        /* [M dim_v] */
     double *dq, *dq_a, *dq_c, *mass;            /* [M dim_qk] */
     double *w0, *w0_chunk, *w0_drop, *unit;     /* [M]; w0_drop: of dropped keys */
-    double *k_unit;                             /* [W / K] of each chunk's forms of K */
+    double *k_unit, *v_unit;                    /* [W / K] of each chunk's forms of K and V */
     double *v_best;                             /* [dim_v] */
     double *mean, *center;                      /* [dim_v] of V: of the chunk, of the first one */
     at_noise_p_sums *p_sums;                    /* [M] */
@@ -32,7 +32,6 @@ typedef struct at_fast_work {
     at_row *own;                  /* [M] */
     at_fast_span *spans;          /* [M] */
     double squares_unit, dp_unit; /* of q_square, dout_square */
-    double dp_factor;             /* of the chunk's dp_squares */
 } at_fast_work;
 
 /* What a thread has in hand: the block, its heads, and the chunk of keys first..first+n-1. */
@@ -42,6 +41,8 @@ typedef struct at_fast_place {
     bool wanted;
     int64_t b, h_k, h_v, width; /* width: keys low..high of the block */
     int64_t first, n;
+    at_fast_key_work *keys; /* not NULL: dK and dV are made along with the rows, for this unit */
+    const at_fast_key_block *unit;
 } at_fast_place;
 
 /* Keys of row r in the chunk: their number; *from is the first of them, counted from the chunk's.
@@ -67,6 +68,24 @@ void at_fast_output_block(at_fast_work *w, at_fast_place *at);
 
 /* D with its variance and dQ = scale dS K of a block whose output is done. */
 void at_fast_gradient_block(at_fast_work *w, at_fast_place *at);
+
+/* K and V of the chunk [n dim]: the unit's copy, or one in w->k, w->v. */
+const double *at_fast_chunk_k(at_fast_work *w, const at_fast_place *at);
+const double *at_fast_chunk_v(at_fast_work *w, const at_fast_place *at);
+
+/* What a chunk whose P and dS are made adds to dK and dV of the place's unit. */
+void at_fast_fused_chunk(at_fast_work *w, const at_fast_place *at);
+
+/* Buffers for blocks of `rows` rows, `scores` pairs and chunks of `keys` keys. */
+at_status at_fast_work_open(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
+                            int64_t keys, at_arena *arena, at_error *err) AT_MUST_CHECK;
+
+/* Grows `block`, which begins at list[first], while rows share their heads and their keys. */
+void at_fast_grow_block(const at_fast *f, at_fast_block *block, int64_t (*list)[3], int64_t first,
+                        int64_t n);
+
+/* Runs the place's block, whose heads and width it sets. */
+void at_fast_run_rows(at_fast_work *w, at_fast_place *at);
 
 void at_fast_fill(double *x, double value, int64_t n);
 void at_fast_clear(double *x, int64_t n);
