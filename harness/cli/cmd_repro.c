@@ -19,6 +19,8 @@ typedef struct repro {
     at_choice choice;
     at_hosts hosts;
     at_plan plan;
+    at_waivers *waivers;
+    const at_item *item; /* the one that was launched last */
     at_verdict verdict;
     int exit_code;
 } repro;
@@ -119,6 +121,18 @@ static int code_of(at_kind kind)
     return AT_EXIT_USAGE;
 }
 
+/* Names the waiver that knows of it; the verdict stays what it is. */
+static void print_waiver(const repro *r)
+{
+    const at_item *item = r->item;
+    const char *issue = NULL;
+    if (item != NULL &&
+        at_waivers_apply(r->waivers, item->c, item->backend->name, item->backend->version,
+                         item->backend->arch, r->verdict.kind, &issue) == AT_WAIVING_WAIVED) {
+        (void)printf("waived    %s\n", issue);
+    }
+}
+
 static void print_verdict(const repro *r, const at_json *line)
 {
     const at_verdict *v = &r->verdict;
@@ -148,6 +162,7 @@ static void print_verdict(const repro *r, const at_json *line)
     (void)printf("%s%s%s, in %lld of %lld run%s\n", v->reason.code[0] ? " (" : "", v->reason.code,
                  v->reason.code[0] ? ")" : "", (long long)hits, (long long)runs,
                  runs == 1 ? "" : "s");
+    print_waiver(r);
     if (r->o->dump != NULL) {
         (void)printf("dump      %s\n", r->o->dump);
     }
@@ -176,9 +191,10 @@ static void on_recorded(void *user, const at_record *record, const at_json *line
 
 static void on_launched(void *user, const at_item *item, const char *engine)
 {
-    const repro *r = user;
+    repro *r = user;
     char text[AT_CASE_TEXT_MAX];
-    static const at_item *shown;
+    const at_item *shown = r->item;
+    r->item = item;
     if (r->o->jsonl || shown == item) {
         return; /* a second run of the same */
     }
@@ -190,7 +206,6 @@ static void on_launched(void *user, const at_item *item, const char *engine)
                  item->backend->version, spell("arch", (int64_t)item->backend->arch),
                  item->modelled ? ", modelled" : "");
     (void)fflush(stdout);
-    shown = item;
 }
 
 static at_status prepare(repro *r, at_error *err)
@@ -206,6 +221,7 @@ static at_status prepare(repro *r, at_error *err)
         return at_fail(err, AT_INVALID, "\"%.200s\" is %zu cases, one is accepted", o->words[0],
                        r->choice.count);
     }
+    AT_TRY(at_waivers_open_corpus(&r->waivers, r->choice.corpus, err));
     AT_TRY(at_workers_open(&r->hosts, o, r->choice.corpus, 1, err));
     at_plan_options options = {.chosen = r->choice.index,
                                .chosen_count = r->choice.count,
@@ -255,6 +271,7 @@ int cmd_repro(int argc, char **argv)
     }
     exit_code = status == AT_OK ? conclude(&r, &outcome) : at_usage_error("repro: %s", err.text);
     at_plan_close(&r.plan);
+    at_waivers_close(r.waivers);
     at_hosts_close(&r.hosts);
     at_choice_close(&r.choice);
     return exit_code;

@@ -75,18 +75,6 @@ static void on_tick(void *user)
     at_progress_tick(&s->progress);
 }
 
-static at_status open_waivers(sweep *s, at_error *err)
-{
-    char path[4096 + 32], today[16] = "";
-    time_t now = time(NULL);
-    struct tm parts;
-    (void)snprintf(path, sizeof path, "%s/waivers.json", s->choice.corpus);
-    if (gmtime_r(&now, &parts) != NULL) {
-        (void)strftime(today, sizeof today, "%Y-%m-%d", &parts);
-    }
-    return access(path, F_OK) == 0 ? at_waivers_open(&s->waivers, path, today, err) : AT_OK;
-}
-
 /* The audits that the suite wants printed. */
 static at_status open_audits(sweep *s, at_error *err)
 {
@@ -120,7 +108,7 @@ static at_status prepare(sweep *s, at_error *err)
 {
     const at_options *o = s->o;
     AT_TRY(at_choice_open(&s->choice, o, "default", err));
-    AT_TRY(open_waivers(s, err));
+    AT_TRY(at_waivers_open_corpus(&s->waivers, s->choice.corpus, err));
     if (o->baseline != NULL) {
         AT_TRY(at_baseline_open(&s->baseline, o->baseline, err));
     }

@@ -1,6 +1,7 @@
 #include "harness/run/protocol.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -386,7 +387,12 @@ at_json *at_hello_make(const at_backend *const *backends)
         at_json_add(list, introduce(*backends));
     }
     at_json_put(hello, "backends", list);
-    at_json_put(hello, "versions", at_json_object());
+    at_json *versions = at_json_object();
+#if defined __VERSION__
+    at_json_put_text(versions, "compiler", __VERSION__);
+#endif
+    at_json_put_text(versions, "libc", gnu_get_libc_version());
+    at_json_put(hello, "versions", versions);
     return hello;
 }
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "harness/select/expr.h"
 
@@ -175,6 +177,19 @@ at_status at_waivers_open(at_waivers **out, const char *path, const char *today,
     }
     *out = w;
     return AT_OK;
+}
+
+at_status at_waivers_open_corpus(at_waivers **out, const char *corpus, at_error *err)
+{
+    char path[4096 + 32], today[16] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    *out = NULL;
+    (void)snprintf(path, sizeof path, "%s/waivers.json", corpus);
+    if (gmtime_r(&now, &parts) == NULL || strftime(today, sizeof today, "%Y-%m-%d", &parts) == 0) {
+        return at_fail(err, AT_IO, "the date of today cannot be read");
+    }
+    return access(path, F_OK) == 0 ? at_waivers_open(out, path, today, err) : AT_OK;
 }
 
 void at_waivers_close(at_waivers *w)

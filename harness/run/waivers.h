@@ -28,6 +28,9 @@ typedef enum at_waiving {
 /* `today` is "2026-01-31", UTC. AT_INVALID: a sentence naming file, entry and member. */
 AT_API at_status at_waivers_open(at_waivers **out, const char *path, const char *today,
                                  at_error *err) AT_MUST_CHECK;
+/* CORPUS/waivers.json as of today; *out stays NULL when there is none. */
+AT_API at_status at_waivers_open_corpus(at_waivers **out, const char *corpus,
+                                        at_error *err) AT_MUST_CHECK;
 AT_API void at_waivers_close(at_waivers *w); /* NULL is legal, also below: no waivers */
 AT_API size_t at_waivers_size(const at_waivers *w);
 AT_API const char *at_waivers_issue(const at_waivers *w, size_t i);

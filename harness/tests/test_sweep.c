@@ -305,6 +305,21 @@ static void test_waivers(void)
     CHECK_INT(summary("w", "totals", "XPASS"), 1);
 }
 
+/* A waiver that a whole run never meets is told; one that was filtered away is not. */
+static void test_unmatched_waiver(void)
+{
+    at_tool_write("uc/suites/s.json", "{\"name\":\"s\",\"backends\":[\"mutant.refuse\"],\"groups\":"
+                                      "[{\"name\":\"g\",\"cases\":[\"sq=4:pass=fwd\"]}]}");
+    at_tool_write("uc/waivers.json", WAIVER("sq == 5", "\"fixed_in\":\"99\""));
+    const at_tool *t = at_tool_run("sweep s --corpus uc -q -o u");
+    CHECK_INT(t->code, 0);
+    CHECK_HAS(t->err,
+              "warning: the waiver of https://example.org/7 for mutant.refuse matched no case");
+    t = at_tool_run("sweep s --corpus uc --filter sq=4 -q -o u");
+    CHECK_TEXT(t->err, "");
+    CHECK_INT(at_tool_run("sweep sq=4 --backend cpu.naive --corpus uc -q -o u")->code, 0);
+}
+
 static void test_baseline(void)
 {
     CHECK_INT(at_tool_run("sweep sq=4 --backend mutant.refuse -o base")->code, 1);
@@ -445,6 +460,7 @@ const at_test at_tests[] = {
     {"cli", "engines", test_engines},
     {"cli", "repeat", test_repeat},
     {"cli", "waivers", test_waivers},
+    {"cli", "unmatched_waiver", test_unmatched_waiver},
     {"cli", "baseline", test_baseline},
     {"cli", "deterministic_summary", test_deterministic_summary},
     {"cli", "output_forms", test_output_forms},
