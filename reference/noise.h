@@ -310,10 +310,12 @@ AT_INLINE void at_noise_add_sink(const at_noise *m, at_noise_sum *sum, const at_
 {
     double p = row->sink_p, term = p * row->d;
     double x2 = row->sink_x * row->sink_x + row->p_var;
-    double stored = m->u_s > 0 ? AT_NOISE_TERM * at_noise_square(m->u_s * term) : 0;
+    double rounding = m->u_s > 0 ? m->u_s * p : 0, least = m->u_s > 0 ? m->out[AT_Q].half : 0;
+    rounding = (rounding > least ? rounding : least) * fabs(row->d);
     sum->ref -= term;
     sum->known -= p * row->d_round;
-    sum->c += p * p * row->d_var + term * term * x2 + stored +
+    sum->a += rounding;
+    sum->c += p * p * row->d_var + term * term * x2 + AT_NOISE_TERM * rounding * rounding +
               AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * term * term;
 }
 

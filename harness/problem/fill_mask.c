@@ -9,7 +9,8 @@
  * sink: N plus about the logarithm of the number of keys, so that the sink takes about half: for
  * peaky 16 N, for deep_neg around the logits.
  * fp8 units: 1 + n / 16, n in 0..15 drawn by tensor, for q k v do; the outputs' follow from the
- * inputs, see at_fill_units. */
+ * inputs: o is at most the largest v; dq, dk, dv are estimated from largest values as sums of
+ * random signs, with room to spare. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -239,11 +240,11 @@ void at_fill_units(at_problem *p)
     set_unit(p, AT_O, v * kept, 1);
     if (c->pass == AT_PASS_TRAIN) {
         double dout = largest(p, AT_DO) * kept, rows = (double)(c->len_q > 0 ? c->len_q : 1);
-        double ds = fabs(p->scale) * dout * v * sqrt((double)c->dim_v) / 4;
+        double ds = fabs(p->scale) * dout * v * sqrt((double)c->dim_v);
         double group_k = (double)(c->heads_q / c->heads_kv);
         double group_v = (double)(c->heads_q / c->heads_v);
-        set_unit(p, AT_DQ, ds * largest(p, AT_K), 0.25);
-        set_unit(p, AT_DK, ds * largest(p, AT_Q) * sqrt(rows * group_k), 0.25);
-        set_unit(p, AT_DV, dout * sqrt(rows * group_v), 0.25);
+        set_unit(p, AT_DQ, ds * largest(p, AT_K), 0.5);
+        set_unit(p, AT_DK, ds * largest(p, AT_Q) * sqrt(rows * group_k), 0.5);
+        set_unit(p, AT_DV, dout * sqrt(rows * group_v), 0.5);
     }
 }

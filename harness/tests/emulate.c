@@ -11,6 +11,9 @@ typedef struct job {
     float *q, *dout;         /* [len_q dim] of the head at hand */
     float *k, *v;            /* [len_kv dim] */
     float *s, *prob, *slope; /* [len_kv] */
+    float *keep;             /* [len_kv] 0 where dropped, else 1 */
+    int64_t b, h, i;         /* the row at hand */
+    float sink, sink_p;      /* its sink's score, -Inf without, and probability */
     float *acc, *dq;         /* [dim] */
     float *dk, *dv;          /* [len_kv dim] of the head or the group */
     float *terms;            /* [max] */
@@ -26,9 +29,16 @@ static float in_type(const job *w, float x)
     return rounded((at_dtype)w->p->c.dtype, x);
 }
 
-static float product_type(const job *w, float x)
+static float product_type(const job *w, float x, float unit)
 {
-    return w->how->numeric.p == AT_P_F32 ? x : in_type(w, x);
+    float step = unit > 0 ? unit : 1;
+    return w->how->numeric.p == AT_P_F32 ? x : in_type(w, x / step) * step;
+}
+
+/* What a tensor stores of a value. */
+static float out_type(const job *w, at_tensor_id id, float x)
+{
+    return rounded(w->p->t[id].dtype, x / w->p->unit[id]);
 }
 
 static float stored(const job *w, float x)
@@ -56,7 +66,34 @@ static float exponential(const job *w, float x)
 
 static float *row_of(float *x, const at_tensor *t, int64_t b, int64_t h, int64_t s)
 {
-    return x + ((b * t->shape[1] + h) * t->shape[2] + s) * t->shape[3];
+    int64_t b1 = t->shape[0] > 1 ? b : 0, h1 = t->shape[1] > 1 ? h : 0;
+    int64_t s1 = t->shape[2] > 1 ? s : 0;
+    return x + ((b1 * t->shape[1] + h1) * t->shape[2] + s1) * t->shape[3];
+}
+
+/* Bias and dense mask on a score, one after the other. */
+static float add_extras(const job *w, float s, int64_t j)
+{
+    const at_problem *p = w->p;
+    const at_tensor *bias = &p->t[AT_BIAS], *mask = &p->t[AT_AMASK];
+    if (bias->data != NULL) {
+        s = stored(w, s + (float)at_tensor_get(bias, w->b, w->h, w->i, j));
+    }
+    if (p->c.bias == AT_BIAS_ALIBI) {
+        float distance = (float)llabs(w->i + p->diag[w->b] - j);
+        s = stored(w, s - (float)at_alibi_slope(&p->c, w->h) * distance);
+    }
+    if (mask->data != NULL) {
+        float x = (float)at_tensor_get(mask, w->b, w->h, w->i, j);
+        s = mask->dtype != AT_U8 ? stored(w, s + x) : x > 0 ? s : -HUGE_VALF;
+    }
+    return s;
+}
+
+static float keep_of(const job *w, int64_t j)
+{
+    const at_tensor *t = &w->p->t[AT_DROP];
+    return t->data != NULL ? (float)at_tensor_get(t, w->b, w->h, w->i, j) : 1;
 }
 
 static void score_row(job *w, int64_t i, int64_t first, int64_t last)
@@ -71,7 +108,8 @@ static void score_row(job *w, int64_t i, int64_t first, int64_t last)
             s = stored(w, cap * tanhf(s / cap));
             w->slope[j] = 1 - (s / cap) * (s / cap);
         }
-        w->s[j] = s;
+        w->s[j] = add_extras(w, s, j);
+        w->keep[j] = keep_of(w, j);
     }
 }
 
@@ -79,8 +117,25 @@ static void add_values(job *w, float p, int64_t j)
 {
     int64_t dim = w->p->c.dim_v;
     for (int64_t d = 0; d < dim; d++) {
-        w->acc[d] += product_type(w, p) * w->v[j * dim + d];
+        w->acc[d] += product_type(w, p, w->how->numeric.p_unit) * w->keep[j] * w->v[j * dim + d];
     }
+}
+
+/* The sink and dropout's factor come last. Returns LSE. */
+static float finish_row(job *w, float max, float sum)
+{
+    int64_t dim = w->p->c.dim_v;
+    float most = w->sink > max ? w->sink : max, drop = 1 / (1 - (float)w->p->c.dropout);
+    if (!(most > -HUGE_VALF)) {
+        return most;
+    }
+    float again = exponential(w, max - most), sink = exponential(w, w->sink - most);
+    float all = sum * again + sink;
+    for (int64_t d = 0; d < dim && sum > 0; d++) {
+        w->acc[d] = w->acc[d] * again / all * drop;
+    }
+    w->sink_p = sink / all;
+    return most + logf(all);
 }
 
 /* Online softmax over tiles, P not normalised. Returns LSE. */
@@ -95,6 +150,9 @@ static float flash_row(job *w, int64_t first, int64_t last)
         for (int64_t j = from; j <= to; j++) {
             new_max = w->s[j] > new_max ? w->s[j] : new_max;
         }
+        if (!(new_max > -HUGE_VALF)) {
+            continue; /* all of the tile is hidden */
+        }
         float again = exponential(w, max - new_max);
         for (int64_t d = 0; d < dim; d++) {
             w->acc[d] *= again;
@@ -107,27 +165,33 @@ static float flash_row(job *w, int64_t first, int64_t last)
         sum = sum * again + part;
         max = new_max;
     }
-    for (int64_t d = 0; d < dim; d++) {
-        w->acc[d] /= sum;
-    }
-    return max + logf(sum);
+    return finish_row(w, max, sum);
 }
 
 /* Softmax of the whole row, P normalised and kept. Returns LSE. */
 static float plain_row(job *w, int64_t first, int64_t last)
 {
-    float max = -HUGE_VALF, sum = 0;
+    float max = w->sink, sum = 0, drop = 1 / (1 - (float)w->p->c.dropout);
     for (int64_t j = first; j <= last; j++) {
         max = w->s[j] > max ? w->s[j] : max;
+    }
+    if (!(max > -HUGE_VALF)) {
+        return max;
     }
     for (int64_t j = first; j <= last; j++) {
         w->prob[j] = exponential(w, w->s[j] - max);
         sum += w->prob[j];
     }
+    float sink = exponential(w, w->sink - max);
+    sum += sink;
     for (int64_t j = first; j <= last; j++) {
         w->prob[j] = stored(w, w->prob[j] / sum);
         add_values(w, w->prob[j], j);
     }
+    for (int64_t d = 0; d < w->p->c.dim_v; d++) {
+        w->acc[d] *= drop;
+    }
+    w->sink_p = stored(w, sink / sum);
     return max + logf(sum);
 }
 
@@ -141,10 +205,12 @@ static void backward_row(job *w, int64_t i, int64_t first, int64_t last, float l
 {
     const at_case *c = &w->p->c;
     int64_t dim_v = c->dim_v, dim = c->dim_qk, n = last - first + 1;
+    float drop = 1 / (1 - (float)c->dropout);
+    float *dbias = row_of(w->out->t[AT_DBIAS], &w->p->t[AT_DBIAS], w->b, w->h, i);
     const float *dout = w->dout + i * dim_v;
     float d = dot(w, dout, o, dim_v);
     for (int64_t j = first; j <= last; j++) {
-        w->terms[j] = stored(w, dot(w, dout, w->v + j * dim_v, dim_v));
+        w->terms[j] = stored(w, dot(w, dout, w->v + j * dim_v, dim_v)) * w->keep[j] * drop;
     }
     if (w->how->numeric.d_from_p) {
         d = 0;
@@ -152,10 +218,13 @@ static void backward_row(job *w, int64_t i, int64_t first, int64_t last, float l
             d += backward_p(w, j, lse) * w->terms[j];
         }
     }
+    *row_of(w->out->t[AT_DSINK], &w->p->t[AT_DSINK], 0, w->h, 0) -= w->sink_p * d;
     for (int64_t k = 0; k < n; k++) {
         int64_t j = w->how->reversed ? last - k : first + k;
         float p = backward_p(w, j, lse), ds = p * (w->terms[j] - d) * w->slope[j];
-        float p_low = product_type(w, p), ds_low = product_type(w, ds);
+        float p_low = product_type(w, p, w->how->numeric.p_unit) * w->keep[j] * drop;
+        float ds_low = product_type(w, ds, w->how->numeric.ds_unit);
+        dbias[j] += p * (w->terms[j] - d);
         for (int64_t e = 0; e < dim; e++) {
             w->dq[e] += ds_low * w->k[j * dim + e];
             w->dk[j * dim + e] += ds_low * w->q[i * dim + e];
@@ -166,6 +235,19 @@ static void backward_row(job *w, int64_t i, int64_t first, int64_t last, float l
     }
 }
 
+static void start_row(job *w, int64_t b, int64_t h, int64_t i)
+{
+    const at_case *c = &w->p->c;
+    w->b = b;
+    w->h = h;
+    w->i = i;
+    w->sink_p = 0;
+    w->sink = c->sink == AT_SINK_LEARNED ? (float)at_tensor_get(&w->p->t[AT_SINK], 0, h, 0, 0)
+              : c->sink == AT_SINK_OFF1  ? 0
+                                         : -HUGE_VALF;
+    memset(w->acc, 0, (size_t)c->dim_v * sizeof *w->acc);
+}
+
 static void run_row(job *w, int64_t b, int64_t h, int64_t i)
 {
     const at_case *c = &w->p->c;
@@ -174,22 +256,23 @@ static void run_row(job *w, int64_t b, int64_t h, int64_t i)
     at_problem_keys(w->p, b, i, &first, &last);
     float *o = row_of(w->out->t[AT_O], &t[AT_O], b, h, i);
     float *lse = row_of(w->out->t[AT_LSE], &t[AT_LSE], b, h, i);
-    *lse = -HUGE_VALF;
+    start_row(w, b, h, i);
+    *lse = w->sink;
     if (first > last) {
         return;
     }
-    memset(w->acc, 0, (size_t)c->dim_v * sizeof *w->acc);
     score_row(w, i, first, last);
     *lse = w->how->tile > 0 ? flash_row(w, first, last) : plain_row(w, first, last);
     for (int64_t d = 0; d < c->dim_v; d++) {
-        o[d] = rounded((at_dtype)c->odt, w->acc[d]);
+        o[d] = out_type(w, AT_O, w->acc[d]);
+        w->acc[d] = o[d] * w->p->unit[AT_O];
     }
-    if (c->pass == AT_PASS_TRAIN) {
+    if (c->pass == AT_PASS_TRAIN && *lse > -HUGE_VALF && !at_problem_is_dead(w->p, b, h, i)) {
         float *dq = row_of(w->out->t[AT_DQ], &t[AT_DQ], b, h, i);
         memset(w->dq, 0, (size_t)c->dim_qk * sizeof *w->dq);
-        backward_row(w, i, first, last, *lse, o);
+        backward_row(w, i, first, last, *lse, w->acc);
         for (int64_t d = 0; d < c->dim_qk; d++) {
-            dq[d] = in_type(w, w->dq[d] * (float)w->p->scale);
+            dq[d] = out_type(w, AT_DQ, w->dq[d] * (float)w->p->scale);
         }
     }
 }
@@ -208,9 +291,18 @@ static void add_gradient(job *w, float *sums, at_tensor_id id, int64_t b, int64_
     }
     for (int64_t e = 0; e < n; e++) {
         float x = sums[e] * factor;
-        out[e] += each ? in_type(w, x) : x;
-        out[e] = last ? in_type(w, out[e]) : out[e];
+        out[e] += each ? out_type(w, id, x) * w->p->unit[id] : x;
+        out[e] = last ? out_type(w, id, out[e]) : out[e];
         sums[e] = 0;
+    }
+}
+
+static void load_row(float *out, const at_problem *p, at_tensor_id id, int64_t b, int64_t h,
+                     int64_t s)
+{
+    at_tensor_load_row_float(&p->t[id], b, h, s, out);
+    for (int64_t d = 0; d < p->t[id].shape[3]; d++) {
+        out[d] *= p->unit[id];
     }
 }
 
@@ -219,14 +311,14 @@ static void load_head(job *w, int64_t b, int64_t h, int64_t h_k, int64_t h_v)
     const at_problem *p = w->p;
     const at_case *c = &p->c;
     for (int64_t i = 0; i < p->len_q[b]; i++) {
-        at_tensor_load_row_float(&p->t[AT_Q], b, h, i, w->q + i * c->dim_qk);
+        load_row(w->q + i * c->dim_qk, p, AT_Q, b, h, i);
         if (c->pass == AT_PASS_TRAIN) {
-            at_tensor_load_row_float(&p->t[AT_DO], b, h, i, w->dout + i * c->dim_v);
+            load_row(w->dout + i * c->dim_v, p, AT_DO, b, h, i);
         }
     }
     for (int64_t j = 0; j < p->len_kv[b]; j++) {
-        at_tensor_load_row_float(&p->t[AT_K], b, h_k, j, w->k + j * c->dim_qk);
-        at_tensor_load_row_float(&p->t[AT_V], b, h_v, j, w->v + j * c->dim_v);
+        load_row(w->k + j * c->dim_qk, p, AT_K, b, h_k, j);
+        load_row(w->v + j * c->dim_v, p, AT_V, b, h_v, j);
     }
 }
 
@@ -256,11 +348,19 @@ static float *floats(int64_t n)
     return out;
 }
 
+static void finish_bias(job *w)
+{
+    const at_tensor *t = &w->p->t[AT_DBIAS];
+    for (int64_t e = 0; e < t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3]; e++) {
+        w->out->t[AT_DBIAS][e] = out_type(w, AT_DBIAS, w->out->t[AT_DBIAS][e]);
+    }
+}
+
 void at_emulate(at_emulated *out, const at_problem *p, const at_emulation *how)
 {
     const at_case *c = &p->c;
     AT_ASSERT(c->heads_kv == c->heads_v);
-    for (int id = AT_O; id < AT_TENSOR_COUNT; id++) {
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
         const int64_t *shape = p->t[id].shape;
         out->t[id] = floats(shape[0] * shape[1] * shape[2] * shape[3]);
     }
@@ -270,10 +370,19 @@ void at_emulate(at_emulated *out, const at_problem *p, const at_emulation *how)
         float **pointer;
         int64_t n;
     } wanted[] = {
-        {&w.q, c->len_q * qk}, {&w.dout, c->len_q * v}, {&w.k, c->len_kv * qk},
-        {&w.v, c->len_kv * v}, {&w.s, c->len_kv},       {&w.prob, c->len_kv},
-        {&w.slope, c->len_kv}, {&w.terms, c->len_kv},   {&w.acc, v},
-        {&w.dq, qk},           {&w.dk, c->len_kv * qk}, {&w.dv, c->len_kv * v},
+        {&w.q, c->len_q * qk},
+        {&w.dout, c->len_q * v},
+        {&w.k, c->len_kv * qk},
+        {&w.v, c->len_kv * v},
+        {&w.s, c->len_kv},
+        {&w.prob, c->len_kv},
+        {&w.keep, c->len_kv},
+        {&w.slope, c->len_kv},
+        {&w.terms, c->len_kv},
+        {&w.acc, v},
+        {&w.dq, qk},
+        {&w.dk, c->len_kv * qk},
+        {&w.dv, c->len_kv * v},
     };
     size_t n = sizeof wanted / sizeof wanted[0];
     for (size_t i = 0; i < n; i++) {
@@ -282,6 +391,7 @@ void at_emulate(at_emulated *out, const at_problem *p, const at_emulation *how)
     for (int64_t b = 0; b < c->batch; b++) {
         run_sequence(&w, b);
     }
+    finish_bias(&w);
     for (size_t i = 0; i < n; i++) {
         free(*wanted[i].pointer);
     }
@@ -289,7 +399,7 @@ void at_emulate(at_emulated *out, const at_problem *p, const at_emulation *how)
 
 void at_emulated_close(at_emulated *x)
 {
-    for (int id = AT_O; id < AT_TENSOR_COUNT; id++) {
+    for (int id = 0; id < AT_TENSOR_COUNT; id++) {
         free(x->t[id]);
     }
 }
@@ -302,7 +412,7 @@ at_ratios at_emulated_ratios(const at_emulated *x, const at_problem *p, const at
     double sum = 0;
     for (int64_t r = 0; r < t->rows; r++) {
         const float *got = row_of(x->t[id], &p->t[id], t->row[r][0], t->row[r][1], t->row[r][2]);
-        for (int64_t d = 0; d < t->dim; d++) {
+        for (int64_t d = 0; d < at_problem_live_columns(p, id, t->row[r][0]); d++) {
             int64_t e = r * t->dim + d;
             if ((double)got[d] == t->ref[e] && t->bound[e] == 0) {
                 continue;

@@ -13,7 +13,8 @@ typedef struct at_emulation {
     bool lanes;    /* sums over dims and keys in 8 partial sums */
 } at_emulation;
 
-/* Outputs as floats that the stored types hold: [batch heads len dim] over the full lengths. */
+/* Outputs as floats that the stored types hold (in units of what is stored): [batch heads len dim]
+ * over the full lengths, with the sizes of the tensors' shapes. */
 typedef struct at_emulated {
     float *t[AT_TENSOR_COUNT];
 } at_emulated;
