@@ -11,7 +11,7 @@ const at_command at_commands[] = {
     {"sweep", "[SUITE|CASE...]", "run cases on backends; the main job", cmd_sweep},
     {"list", "SUITE|CASE...", "print cases, run nothing", cmd_list},
     {"repro", "CASE --backend B", "run one case on one backend, verbosely", cmd_repro},
-    {"explain", "ID|STATUS|KEY|CASE|fields", "say what a name means", cmd_explain},
+    {"explain", "ID|STATUS|KEY|CASE|fields|features", "say what a name means", cmd_explain},
     {"worker", "", NULL, cmd_worker},
     {"select", "CASE... --selector NAME", "who would serve it, and why the others not", cmd_select},
     {"audit", "--selector NAME --space NAME", "check rule sets against what kernel builds can do",

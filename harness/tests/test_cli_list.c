@@ -162,6 +162,18 @@ static void test_language_page(void)
     }
 }
 
+static void test_feature_matrix(void)
+{
+    static char page[1 << 18];
+    FILE *file = fopen(AT_TEST_SOURCE "/reports/feature-matrix.md", "r");
+    CHECK(file != NULL);
+    if (file != NULL) {
+        page[fread(page, 1, sizeof page - 1, file)] = '\0';
+        (void)fclose(file);
+    }
+    prints("explain features", page);
+}
+
 const at_test at_tests[] = {
     {"cli", "list", test_list},
     {"cli", "shards", test_shards},
@@ -169,5 +181,6 @@ const at_test at_tests[] = {
     {"cli", "explain", test_explain},
     {"cli", "explain_id", test_explain_id},
     {"cli", "language_page", test_language_page},
+    {"cli", "feature_matrix", test_feature_matrix},
     {NULL, NULL, NULL},
 };
