@@ -18,7 +18,7 @@
      AT_FLAG(DRY_RUN) | AT_FLAG(OUTPUT) | AT_FLAG(STRICT) | AT_FLAG(FORCE_REFUSED) |               \
      AT_FLAG(BASELINE) | AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) |    \
      AT_FLAG(QUIET) | AT_FLAG(VERBOSE))
-#define CASE_TIMEOUT 60.0
+#define CASE_TIMEOUT 300.0
 
 typedef struct sweep {
     const at_options *o;

@@ -37,7 +37,7 @@ static const flag flags[AT_FLAG_COUNT] = {
                       "worker processes (one a core)"},
     [AT_FLAG_SHARD] = {"shard", 0, SHARD, 0, "I/N", 0, 0, "run part I of N, by case id"},
     [AT_FLAG_CASE_TIMEOUT] = {"case-timeout", 0, SECONDS, AT(case_timeout), "TIME", 0, 0,
-                              "deadline of each step of a case: 5, 5s, 2m (60s)"},
+                              "deadline of each step of a case: 5, 5s, 2m (5m)"},
     [AT_FLAG_DEADLINE] = {"deadline", 0, SECONDS, AT(deadline), "TIME", 0, 0,
                           "stop launching after this time; exit 2 if cases are left"},
     [AT_FLAG_MAX_CASES] = {"max-cases", 0, INTEGER, AT(max_cases), "N", 1, INT64_MAX,

@@ -210,8 +210,8 @@ static void test_suite_is_a_space(void)
     CHECK_INT(at_audit_contradictions(a), 4);
     CHECK_INT(at_audit_boxes(a), 3);
     static const char *const want[] = {
-        "\"box\":{\"x\":\"1.0,2.0\",\"case\":\"dqk=8\"},\"relation\":null,\"cases\":2,\"wins\":2,"
-        "\"example\":\"dqk=8:arch=sm90\"",
+        ("\"box\":{\"x\":\"1.0,2.0\",\"case\":\"dqk=8\"},\"relation\":null,\"cases\":2,\"wins\":2,"
+         "\"example\":\"dqk=8:arch=sm90\""),
         "\"box\":{\"x\":\"1.0\",\"case\":\"dqk=16\"},",
         "\"box\":{\"x\":\"2.0\",\"case\":\"dqk=256:arch=sm90\"},"};
     for (size_t i = 0; i < 3 && i < at_audit_boxes(a); i++) {
@@ -251,8 +251,8 @@ static void test_popular(void)
     CHECK_INT(at_audit_boxes(a), 3);
     static const char *const want[] = {
         "\"finding\":1,\"score\":20,\"models\":[\"A\"],\"backend\":\"x\",\"direction\":\"admits\"",
-        "\"finding\":2,\"score\":0.5,\"models\":[\"C\"],\"backend\":\"x\",\"direction\":"
-        "\"refuses\"",
+        ("\"finding\":2,\"score\":0.5,\"models\":[\"C\"],\"backend\":\"x\",\"direction\":"
+         "\"refuses\""),
         "\"finding\":3,\"score\":0,\"models\":[],\"backend\":\"x\",\"direction\":\"admits\""};
     static const char *const example[] = {"\"example\":\"sq=2:dqk=16:arch=sm90\"",
                                           "\"example\":\"sq=2:dqk=256:arch=sm90\"",

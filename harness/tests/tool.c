@@ -37,7 +37,8 @@ static void become_tool(const char *command, const char *out, const char *err)
     _exit(127);
 }
 
-static pid_t start(const char *name, const char *format, va_list args)
+static pid_t __attribute__((format(printf, 2, 0)))
+start(const char *name, const char *format, va_list args)
 {
     static char command[1 << 16];
     char out[512], err[512];
