@@ -2,7 +2,7 @@
 set(at_public_headers harness/status.h harness/json.h harness/backend.h harness/case/case.h
     harness/problem/dtype.h harness/problem/tensor.h harness/problem/arena.h
     harness/problem/problem.h harness/judge/verdict.h harness/judge/judge.h
-    reference/reference.h)
+    harness/run/foreign.h reference/reference.h)
 foreach(at_header IN LISTS at_public_headers)
     get_filename_component(at_folder ${at_header} DIRECTORY)
     install(FILES ${at_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attest/${at_folder})

@@ -115,6 +115,9 @@ static at_status prepare(sweep *s, at_error *err)
     if (!o->jsonl && !o->dry_run) {
         AT_TRY(open_audits(s, err));
     }
+    if (s->choice.count < (size_t)s->jobs) { /* few cases: fewer workers, with more threads each */
+        s->jobs = s->choice.count > 0 ? (int)s->choice.count : 1;
+    }
     AT_TRY(at_workers_open(&s->hosts, o, s->choice.corpus, s->jobs, err));
     at_plan_options options = {.chosen = s->choice.index,
                                .chosen_count = s->choice.count,
