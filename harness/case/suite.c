@@ -82,7 +82,7 @@ at_status at_suite_keep_plan(const at_suite_plan **out, at_suite *suite, const a
 static bool same_audit(const at_suite_audit *a, const at_suite_audit *b)
 {
     return strcmp(a->selector, b->selector) == 0 && strcmp(a->arch, b->arch) == 0 &&
-           strcmp(a->env, b->env) == 0 && strcmp(a->space, b->space) == 0;
+           strcmp(a->env, b->env) == 0 && strcmp(a->space, b->space) == 0 && a->limit == b->limit;
 }
 
 at_status at_suite_keep_audit(at_suite *suite, const at_suite_audit *audit, at_error *err)

@@ -27,6 +27,7 @@ typedef struct at_suite_plan {
 /* An audit that the suite wants printed after its cases. */
 typedef struct at_suite_audit {
     char selector[AT_NAME_TEXT], arch[16], env[256], space[AT_NAME_TEXT];
+    int64_t limit; /* print that many findings in short; 0: all in full */
 } at_suite_audit;
 
 typedef struct at_suite at_suite;

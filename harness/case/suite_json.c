@@ -12,7 +12,7 @@ static const char *const file_members[] = {"name",    "doc",    PLAN_MEMBERS, "a
                                            "include", "groups", NULL};
 static const char *const group_members[] = {
     "name", "doc", PLAN_MEMBERS, "case", "cases", "skip", "contradictions", "sample", NULL};
-static const char *const audit_members[] = {"selector", "arch", "env", "space", NULL};
+static const char *const audit_members[] = {"selector", "arch", "env", "space", "limit", NULL};
 static const char *const sample_members[] = {"n", "seed", "weights", NULL};
 
 /* Copies an optional text member where it fits. */
@@ -306,6 +306,10 @@ static at_status add_audits(at_suite_builder *b, const at_json *audits, at_error
         AT_TRY(copy_text(audit.arch, sizeof audit.arch, item, "arch", err));
         AT_TRY(copy_text(audit.env, sizeof audit.env, item, "env", err));
         AT_TRY(copy_text(audit.space, sizeof audit.space, item, "space", err));
+        AT_TRY(at_json_want_integer(item, "limit", false, &audit.limit, err));
+        if (audit.limit < 0 || (audit.limit == 0 && at_json_get(item, "limit") != NULL)) {
+            return at_fail(err, AT_INVALID, "the member \"limit\" must be an integer from 1 up");
+        }
         if (audit.selector[0] == '\0') {
             return at_fail(err, AT_INVALID, "an audit needs the member \"selector\"");
         }

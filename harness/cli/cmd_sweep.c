@@ -30,6 +30,7 @@ typedef struct sweep {
     at_json *baseline;
     size_t audit_count;
     at_audit **audit;
+    size_t *audit_limit;
     at_results *results;
     at_runner_outcome outcome;
     at_report report;
@@ -81,7 +82,8 @@ static at_status open_audits(sweep *s, at_error *err)
     const at_suite_audit *list = NULL;
     size_t n = at_suite_audits(s->choice.suite, &list);
     s->audit = calloc(n + 1, sizeof *s->audit);
-    if (s->audit == NULL) {
+    s->audit_limit = calloc(n + 1, sizeof *s->audit_limit);
+    if (s->audit == NULL || s->audit_limit == NULL) {
         return at_fail(err, AT_NO_MEMORY, "no memory for %zu audits", n);
     }
     for (size_t i = 0; i < n; i++) {
@@ -98,7 +100,7 @@ static at_status open_audits(sweep *s, at_error *err)
         status = status == AT_OK ? at_audit_open(&s->audit[i], &request, err) : status;
         at_env_close(env);
         AT_TRY(status);
-        s->audit_count++;
+        s->audit_limit[s->audit_count++] = (size_t)list[i].limit;
     }
     return AT_OK;
 }
@@ -289,7 +291,10 @@ static int conclude(sweep *s)
         at_worker_flags(o, suffix, sizeof suffix);
         at_print_style style = {.colors = o->colors, .suffix = suffix};
         for (size_t i = 0; i < s->audit_count; i++) {
-            const at_audit_style look = {.colors = o->colors, .tool = at_program};
+            const at_audit_style look = {.colors = o->colors,
+                                         .limit = s->audit_limit[i],
+                                         .brief = s->audit_limit[i] > 0,
+                                         .tool = at_program};
             at_audit_print(s->audit[i], stdout, &look);
             (void)puts("");
         }
@@ -318,6 +323,7 @@ static void release(sweep *s)
         at_audit_close(s->audit[i]);
     }
     free(s->audit);
+    free(s->audit_limit);
     at_waivers_close(s->waivers);
     at_choice_close(&s->choice);
 }

@@ -68,7 +68,7 @@ static at_status find_boxes(at_audit *a, at_error *err)
         }
     }
     at_boxes_sort(&a->boxes);
-    a->findings = at_boxes_number(&a->finding, &a->boxes, a->region);
+    a->findings = at_boxes_number(&a->finding, &a->boxes);
     return AT_OK;
 }
 

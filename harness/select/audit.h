@@ -39,8 +39,8 @@ AT_API uint64_t at_audit_contradictions(const at_audit *audit);
 
 /* Boxes, the likeliest to be met first: by score (the models of CORPUS/popular.json that meet it),
  * then by how often the backend is the winner, then by size. Together they hold every contradiction
- * and nothing else; boxes of one kind may overlap. Those of one kind that differ only in axes
- * without numbers are one finding. */
+ * and nothing else; boxes of one kind may overlap. Those of one kind (backend, rule, step,
+ * outcome and words) are one finding. */
 AT_API size_t at_audit_boxes(const at_audit *audit);
 AT_API size_t at_audit_findings(const at_audit *audit);
 
@@ -54,9 +54,10 @@ AT_API size_t at_audit_findings(const at_audit *audit);
  * repro null where no modelled build is there; admits: the backend, null where it is refused. */
 AT_API at_json *at_audit_box_json(const at_audit *audit, size_t i);
 
-/* limit: findings to show, 0: all. tool: for command lines, NULL: "attest". */
+/* limit: findings to show, 0: all. brief: a few lines each, numbers and environments alone. tool:
+ * for command lines, NULL: "attest". */
 typedef struct at_audit_style {
-    bool colors;
+    bool colors, brief;
     size_t limit;
     const char *tool;
 } at_audit_style;

@@ -68,20 +68,23 @@ static void print_part(const at_audit *a, const at_box *b, FILE *out)
     (void)fprintf(out, "; such as %s\n", example);
 }
 
-static void print_models(const at_audit *a, const at_box *b, FILE *out)
+/* Models that meet any box of the finding, and the best box's score. */
+static void print_models(const at_audit *a, size_t first, FILE *out)
 {
-    if (b->models == 0) {
-        return;
+    uint64_t models = 0;
+    const char *gap = "   met by   ";
+    for (size_t i = first; i < a->boxes.count; i++) {
+        models |= a->finding[i] == a->finding[first] ? a->boxes.box[i].models : 0;
     }
-    (void)fprintf(out, "   met by   ");
-    const char *comma = "";
     for (size_t i = 0; i < AT_POPULAR_MAX; i++) {
-        if ((b->models >> i & 1) != 0) {
-            (void)fprintf(out, "%s%s", comma, at_popular_model(a->popular, i));
-            comma = ", ";
+        if ((models >> i & 1) != 0) {
+            (void)fprintf(out, "%s%s", gap, at_popular_model(a->popular, i));
+            gap = ", ";
         }
     }
-    (void)fprintf(out, "; score %.3g\n", b->score);
+    if (models != 0) {
+        (void)fprintf(out, "; score %.3g\n", a->boxes.box[first].score);
+    }
 }
 
 static void print_lines(const at_audit *a, const at_box *b, const at_audit_style *style, FILE *out)
@@ -94,13 +97,57 @@ static void print_lines(const at_audit *a, const at_box *b, const at_audit_style
     }
 }
 
-static void print_evidence(const at_audit *a, const at_box *b, FILE *out)
+static void print_evidence(const at_audit *a, size_t first, FILE *out)
 {
-    at_audit_answer at[EVIDENCE_SHOWN];
-    size_t n = at_audit_evidence(at, EVIDENCE_SHOWN, a, b);
-    for (size_t i = 0; i < n; i++) {
-        (void)fprintf(out, "   evidence %s, %s: %s\n", at[i].capability.evidence,
-                      at_capabilities_name(at[i].set), at[i].capability.source);
+    at_audit_answer told[EVIDENCE_SHOWN], at[EVIDENCE_SHOWN];
+    size_t known = 0;
+    for (size_t i = first; i < a->boxes.count; i++) {
+        size_t n = a->finding[i] == a->finding[first]
+                       ? at_audit_evidence(at, EVIDENCE_SHOWN, a, &a->boxes.box[i])
+                       : 0;
+        for (size_t k = 0; k < n && known < EVIDENCE_SHOWN; k++) {
+            size_t t = 0;
+            while (t < known && !(told[t].set == at[k].set && told[t].entry == at[k].entry)) {
+                t++;
+            }
+            if (t == known) {
+                told[known++] = at[k];
+                (void)fprintf(out, "   evidence %s, %s: %s\n", at[k].capability.evidence,
+                              at_capabilities_name(at[k].set), at[k].capability.source);
+            }
+        }
+    }
+}
+
+/* Up to `room` boxes with the numbers of box `first`; returns how many. */
+static size_t print_group(const at_audit *a, size_t first, size_t room, FILE *out)
+{
+    const at_box *b = &a->boxes.box[first];
+    size_t parts = 0;
+    at_box_print_numbers(a->region, b, out);
+    for (size_t i = first; i < a->boxes.count && parts < room; i++) {
+        if (a->finding[i] == a->finding[first] && at_box_alike(a->region, b, &a->boxes.box[i])) {
+            print_part(a, &a->boxes.box[i], out);
+            parts++;
+        }
+    }
+    return parts;
+}
+
+/* Up to PARTS_SHOWN boxes of the finding, or all. */
+static void print_groups(const at_audit *a, size_t first, bool all, FILE *out)
+{
+    size_t shown = 0, boxes = 0;
+    for (size_t i = first; i < a->boxes.count; i++) {
+        boxes += a->finding[i] == a->finding[first];
+        if (a->finding[i] == a->finding[first] && (shown < PARTS_SHOWN || all) &&
+            at_box_leads(a->region, &a->boxes, a->finding, i)) {
+            shown += print_group(a, i, all ? SIZE_MAX : PARTS_SHOWN - shown, out);
+        }
+    }
+    if (boxes > shown) {
+        (void)fprintf(out, "   - and %zu more box%s\n", boxes - shown,
+                      boxes - shown == 1 ? "" : "es");
     }
 }
 
@@ -108,28 +155,45 @@ static void print_finding(const at_audit *a, size_t first, const at_audit_style 
 {
     const at_box *b = &a->boxes.box[first];
     const at_audit_answer at = at_audit_answer_at(a, b, b->example);
-    char relation[AT_RELATION_TEXT];
-    size_t parts = 0;
+    print_heading(a, b, a->finding[first], out, style->colors);
+    print_groups(a, first, style->limit == 0, out);
+    print_models(a, first, out);
+    print_rule(a, b, &at, out);
+    print_evidence(a, first, out);
+    print_lines(a, b, style, out);
+}
+
+/* Kind, place, models and command lines. */
+static void print_brief(const at_audit *a, size_t first, const at_audit_style *style, FILE *out)
+{
+    const at_box *b = &a->boxes.box[first];
+    char text[AT_AXIS_TEXT];
+    const char *gap = "   ";
+    uint64_t cases = 0, parts = 0;
     print_heading(a, b, a->finding[first], out, style->colors);
     for (size_t i = 0; i < a->region->axes; i++) {
-        if (at_region_axis_is_numeric(&a->region->axis[i])) {
-            at_box_print_axis(&a->region->axis[i], b->in[i], "   ", out);
+        const at_region_axis *axis = &a->region->axis[i];
+        bool told = i < a->region->env_axes || at_region_axis_is_numeric(axis);
+        if (told && at_box_axis_text(text, axis, b->in[i])) {
+            (void)fprintf(out, "%s%s %s", gap, axis->name, text);
+            gap = "; ";
         }
     }
-    if (at_box_relation(a->region, b, relation) != NULL) {
-        (void)fprintf(out, "   where    %s\n", relation);
+    if (at_box_relation(a->region, b, text) != NULL) {
+        (void)fprintf(out, "%s%s", gap, text);
+        gap = "; ";
     }
     for (size_t i = first; i < a->boxes.count; i++) {
-        if (a->finding[i] == a->finding[first] && (parts++ < PARTS_SHOWN || style->limit == 0)) {
-            print_part(a, &a->boxes.box[i], out);
-        }
+        cases += a->finding[i] == a->finding[first] ? a->boxes.box[i].cases : 0;
+        parts += a->finding[i] == a->finding[first];
     }
-    if (parts > PARTS_SHOWN && style->limit != 0) {
-        (void)fprintf(out, "   - and %zu more boxes\n", parts - PARTS_SHOWN);
+    (void)fprintf(out, "%s%" PRIu64 " case%s", gap, b->cases, b->cases == 1 ? "" : "s");
+    if (parts > 1) {
+        (void)fprintf(out, "; and %" PRIu64 " more box%s, up to %" PRIu64 " cases", parts - 1,
+                      parts == 2 ? "" : "es", cases - b->cases);
     }
-    print_models(a, b, out);
-    print_rule(a, b, &at, out);
-    print_evidence(a, b, out);
+    (void)fputc('\n', out);
+    print_models(a, first, out);
     print_lines(a, b, style, out);
 }
 
@@ -188,7 +252,8 @@ void at_audit_print(const at_audit *audit, FILE *out, const at_audit_style *styl
     const at_selector *s = audit->env[0].selector;
     const int64_t arch = at_selector_arch(s, &audit->region->base);
     (void)fprintf(out, "audit of %s", at_selector_name(s));
-    if (arch != AT_ARCH_ANY && !at_region_sweeps(audit->region, "arch")) {
+    if (arch != AT_ARCH_ANY && audit->region->list == NULL &&
+        !at_region_sweeps(audit->region, "arch")) {
         (void)fprintf(out, " on %s", at_case_field("arch", 4)->names[arch]);
     }
     (void)fprintf(out,
@@ -196,16 +261,17 @@ void at_audit_print(const at_audit *audit, FILE *out, const at_audit_style *styl
                   " contradict what builds can do, in %zu box%s\n",
                   audit->region->name, audit->cases, audit->contradictions, audit->boxes.count,
                   audit->boxes.count == 1 ? "" : "es");
-    print_env(audit, out);
-    print_sets(audit, out);
+    if (!style->brief) {
+        print_env(audit, out);
+        print_sets(audit, out);
+    }
     for (size_t i = 0, last = 0; i < audit->boxes.count; i++) {
         if (audit->finding[i] > last && (style->limit == 0 || audit->finding[i] <= style->limit)) {
-            print_finding(audit, i, style, out);
+            style->brief ? print_brief(audit, i, style, out) : print_finding(audit, i, style, out);
             last = audit->finding[i];
         }
     }
     if (style->limit != 0 && audit->findings > style->limit) {
-        (void)fprintf(out, "\nand %zu more findings: attest audit without --limit\n",
-                      audit->findings - style->limit);
+        (void)fprintf(out, "\nand %zu more findings\n", audit->findings - style->limit);
     }
 }

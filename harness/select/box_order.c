@@ -1,7 +1,7 @@
 /* The order in which boxes are told. */
 #include <stdlib.h>
 
-#include "harness/select/box_text.h"
+#include "harness/select/boxes.h"
 
 static int compare_boxes(const void *a, const void *b)
 {
@@ -28,15 +28,14 @@ void at_boxes_sort(at_boxes *boxes)
     }
 }
 
-size_t at_boxes_number(size_t **finding, const at_boxes *boxes, const at_region *region)
+size_t at_boxes_number(size_t **finding, const at_boxes *boxes)
 {
     size_t findings = 0, *number = calloc(boxes->count + 1, sizeof *number);
     AT_ASSERT(number != NULL); /* only memory can run out */
     for (size_t i = 0; i < boxes->count; i++) {
         size_t k = 0;
         const at_box *b = &boxes->box[i];
-        while (k < i &&
-               !(b->backend == boxes->box[k].backend && at_box_alike(region, b, &boxes->box[k]))) {
+        while (k < i && !(b->backend == boxes->box[k].backend && b->sign == boxes->box[k].sign)) {
             k++;
         }
         number[i] = k < i ? number[k] : ++findings;

@@ -168,3 +168,25 @@ void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *
         (void)fprintf(out, "%s%-8s %s\n", lead, a->name, text);
     }
 }
+
+void at_box_print_numbers(const at_region *r, const at_box *b, FILE *out)
+{
+    char relation[AT_RELATION_TEXT];
+    for (size_t i = 0; i < r->axes; i++) {
+        if (at_region_axis_is_numeric(&r->axis[i])) {
+            at_box_print_axis(&r->axis[i], b->in[i], "   ", out);
+        }
+    }
+    if (at_box_relation(r, b, relation) != NULL) {
+        (void)fprintf(out, "   where    %s\n", relation);
+    }
+}
+
+bool at_box_leads(const at_region *r, const at_boxes *boxes, const size_t *finding, size_t i)
+{
+    bool leads = true;
+    for (size_t k = 0; k < i && leads; k++) {
+        leads = finding[k] != finding[i] || !at_box_alike(r, &boxes->box[k], &boxes->box[i]);
+    }
+    return leads;
+}

@@ -26,6 +26,12 @@ bool at_box_axis_text(char text[AT_AXIS_TEXT], const at_region_axis *a, const bo
 /* The same as a line. */
 void at_box_print_axis(const at_region_axis *a, const bool *chosen, const char *lead, FILE *out);
 
+/* The numbers of a box, a line each, then what its compared axes ask of each other. */
+void at_box_print_numbers(const at_region *r, const at_box *b, FILE *out);
+
+/* Box i is the first of its finding with these numbers. */
+bool at_box_leads(const at_region *r, const at_boxes *boxes, const size_t *finding, size_t i);
+
 /* Text in a cell of a Markdown table. */
 void at_markdown_cell(FILE *out, const char *text);
 
@@ -33,7 +39,7 @@ void at_markdown_cell(FILE *out, const char *text);
 void at_box_table(const at_region *r, const at_boxes *boxes, const size_t *finding, size_t which,
                   const char *wins, FILE *out);
 
-/* Equal but for axes whose values are no numbers: one paragraph. */
+/* Equal but for axes whose values are no numbers: told together. */
 bool at_box_alike(const at_region *r, const at_box *a, const at_box *b);
 
 /* Points of the axis that are chosen; all of a list. */

@@ -47,9 +47,9 @@ at_status at_boxes_cover_all(at_boxes *out, const at_region *region, const uint3
 /* By score, then wins, then size. */
 void at_boxes_sort(at_boxes *boxes);
 
-/* Numbers findings from 1, in order of appearance: boxes that are alike but for axes without
- * numbers are one. *finding [boxes->count] is the caller's to free. Returns how many. */
-size_t at_boxes_number(size_t **finding, const at_boxes *boxes, const at_region *region);
+/* Numbers findings from 1, in order of appearance: boxes of one backend and sign are one. *finding
+ * [boxes->count] is the caller's to free. Returns how many. */
+size_t at_boxes_number(size_t **finding, const at_boxes *boxes);
 /* Indices of the boxes of the first `limit` findings (0: all) into out [boxes->count]. */
 size_t at_boxes_shown(size_t *out, const at_boxes *boxes, const size_t *finding, size_t limit);
 

@@ -46,3 +46,36 @@ at_status at_corpus_file(char path[4096], const char *corpus, const char *folder
     }
     return AT_OK;
 }
+
+/* Length of "te-" in "te-newest"; 0 for other names. */
+static size_t newest_prefix(const char *name)
+{
+    const char *dash = strrchr(name, '-');
+    return dash != NULL && dash > name && strcmp(dash, "-newest") == 0 ? (size_t)(dash + 1 - name)
+                                                                       : 0;
+}
+
+void at_corpus_newest(char out[64], const char *corpus, const char *folder, const char *name)
+{
+    char path[4096];
+    struct dirent **entry = NULL;
+    size_t prefix = newest_prefix(name);
+    at_release best = {0};
+    (void)snprintf(out, 64, "%s", name);
+    (void)snprintf(path, sizeof path, "%s/%s", corpus, folder);
+    int n = prefix > 0 ? scandir(path, &entry, is_json, alphasort) : 0;
+    for (int i = 0; i < n; i++) {
+        char *file = entry[i]->d_name;
+        size_t length = strlen(file) - strlen(".json");
+        at_release release = {0};
+        bool like = strncmp(file, name, prefix) == 0 && length > prefix && length < 64 &&
+                    at_release_parse(&release, file + prefix, length - prefix, NULL) == AT_OK &&
+                    release.count > 0;
+        if (like && (best.count == 0 || at_release_compare(&release, &best) > 0)) {
+            best = release;
+            (void)snprintf(out, 64, "%.*s", (int)length, file);
+        }
+        free(entry[i]);
+    }
+    free(entry);
+}

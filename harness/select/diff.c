@@ -164,7 +164,7 @@ static at_status run(at_diff *d, const at_diff_request *request, at_error *err)
         at_popular_score(d->popular, d->mark, &d->boxes.box[i]);
     }
     at_boxes_sort(&d->boxes);
-    d->findings = at_boxes_number(&d->finding, &d->boxes, d->region);
+    d->findings = at_boxes_number(&d->finding, &d->boxes);
     return AT_OK;
 }
 

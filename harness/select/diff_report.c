@@ -171,29 +171,45 @@ static void print_models(const at_diff *d, const at_box *b, FILE *out)
     }
 }
 
+/* Up to `room` boxes with the numbers of box `first`; returns how many. */
+static size_t print_group(const at_diff *d, size_t first, size_t room, FILE *out)
+{
+    const at_box *b = &d->boxes.box[first];
+    size_t parts = 0;
+    at_box_print_numbers(d->region, b, out);
+    for (size_t i = first; i < d->boxes.count && parts < room; i++) {
+        if (d->finding[i] == d->finding[first] && at_box_alike(d->region, b, &d->boxes.box[i])) {
+            print_part(d, &d->boxes.box[i], out);
+            parts++;
+        }
+    }
+    return parts;
+}
+
+/* Up to PARTS_SHOWN boxes of the finding, or all. */
+static void print_groups(const at_diff *d, size_t first, bool all, FILE *out)
+{
+    size_t shown = 0, boxes = 0;
+    for (size_t i = first; i < d->boxes.count; i++) {
+        boxes += d->finding[i] == d->finding[first];
+        if (d->finding[i] == d->finding[first] && (shown < PARTS_SHOWN || all) &&
+            at_box_leads(d->region, &d->boxes, d->finding, i)) {
+            shown += print_group(d, i, all ? SIZE_MAX : PARTS_SHOWN - shown, out);
+        }
+    }
+    if (boxes > shown) {
+        (void)fprintf(out, "   - and %zu more box%s\n", boxes - shown,
+                      boxes - shown == 1 ? "" : "es");
+    }
+}
+
 static void print_finding(const at_diff *d, size_t first, const at_audit_style *style, FILE *out)
 {
     const at_box *b = &d->boxes.box[first];
     const at_change *c = at_diff_kind(d, b);
     char text[AT_LINE_TEXT];
-    size_t parts = 0;
     print_heading(d, d->finding[first], c, out, style->colors);
-    for (size_t i = 0; i < d->region->axes; i++) {
-        if (at_region_axis_is_numeric(&d->region->axis[i])) {
-            at_box_print_axis(&d->region->axis[i], b->in[i], "   ", out);
-        }
-    }
-    if (at_box_relation(d->region, b, text) != NULL) {
-        (void)fprintf(out, "   where    %s\n", text);
-    }
-    for (size_t i = first; i < d->boxes.count; i++) {
-        if (d->finding[i] == d->finding[first] && (parts++ < PARTS_SHOWN || style->limit == 0)) {
-            print_part(d, &d->boxes.box[i], out);
-        }
-    }
-    if (parts > PARTS_SHOWN && style->limit != 0) {
-        (void)fprintf(out, "   - and %zu more boxes\n", parts - PARTS_SHOWN);
-    }
+    print_groups(d, first, style->limit == 0, out);
     print_models(d, b, out);
     for (size_t k = 0; k < d->backends; k++) {
         for (int side = 0; side < 2 && c->rule[k][0] != AT_DIFF_SAME; side++) {

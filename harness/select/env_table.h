@@ -37,7 +37,8 @@ typedef struct at_env_table {
 } at_env_table;
 
 /* Adds the keys of {"KEY": {"type", "default", "doc", "values", "min", "max"}}; a key that is there
- * already is replaced. "values" are all of an enum, and those that audits sweep of others. Types: version, bool, int, enum, arch (only of the key arch). */
+ * already is replaced. "values" are all of an enum, and those that audits sweep of others. Types:
+ * version, bool, int, enum, arch (only of the key arch). */
 at_status at_env_table_declare(at_env_table *table, const at_json *object,
                                at_error *err) AT_MUST_CHECK;
 

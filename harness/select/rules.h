@@ -82,6 +82,9 @@ at_status at_rules_read(at_selector *s, at_rule_file *out, const char *corpus, c
  * like, `what` "rule set". */
 at_status at_corpus_missing(const char *corpus, const char *folder, const char *what,
                             const char *name, at_error *err);
+/* "te-newest" -> the file of CORPUS/FOLDER with the highest version behind "te-"; other names, and
+ * one without such a file, stay as they are. */
+void at_corpus_newest(char out[64], const char *corpus, const char *folder, const char *name);
 /* The path CORPUS/FOLDER/NAME.json; AT_INVALID when `name` is no plain word or no such file exists.
  */
 at_status at_corpus_file(char path[4096], const char *corpus, const char *folder, const char *what,

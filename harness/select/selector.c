@@ -285,8 +285,9 @@ at_status at_selector_open(at_selector **out, const char *corpus, const char *na
     if (s == NULL) {
         return at_fail(err, AT_NO_MEMORY, "no memory for the rule set %s", name);
     }
-    (void)snprintf(s->name, sizeof s->name, "%s", name);
-    at_status status = open_files(s, corpus, name, env, err);
+    at_corpus_newest(s->name, corpus, "selectors", name);
+    at_status status =
+        open_files(s, corpus, strlen(name) < sizeof s->name ? s->name : name, env, err);
     if (status != AT_OK) {
         at_selector_close(s);
         return status;

@@ -31,7 +31,8 @@ typedef struct at_decision {
     int16_t rule[AT_SELECTION_MAX]; /* by backend: the first rule that refused it, -1 if admitted */
 } at_decision;
 
-/* CORPUS/selectors/NAME.json with its environment resolved: unknown env keys and bad values are
+/* CORPUS/selectors/NAME.json, or for "te-newest" the one of the highest version among te-VERSION,
+ * with its environment resolved: unknown env keys and bad values are
  * AT_INVALID. `env` may be NULL. A file that cannot be used is AT_INVALID with one sentence that
  * names file, rule and column. */
 AT_API at_status at_selector_open(at_selector **out, const char *corpus, const char *name,

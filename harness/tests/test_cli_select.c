@@ -135,7 +135,7 @@ static void test_audit(void)
                       "modelled.fa3-2025-02\n");
     t = at_tool_run("audit --arch sm90 --space training --limit 1 --format markdown " SEED);
     CHECK_INT(t->code, 1);
-    CHECK_HAS(t->out, "# te-2.10: 2 findings where selection and kernels part\n");
+    CHECK_HAS(t->out, "# te-2.10: 1 finding where selection and kernels part\n");
     CHECK_HAS(t->out, "\n## 1. fa3 is admitted, and its backward refuses\n\n> out must have shape");
     CHECK_HAS(t->out, "| dqk | dv | mask | lengths | dtype | where | cases | selected |\n");
     CHECK_HAS(t->out, "| 136..192/8 | 104..128/8 | ");

@@ -193,9 +193,11 @@ static void test_default(void)
         modelled += plan->modelled;
     }
     CHECK(live > 200 && modelled > 40);
-    CHECK_INT(at_suite_audits(suite, &audits), 2);
+    CHECK_INT(at_suite_audits(suite, &audits), 3);
     CHECK_TEXT(audits[0].selector, "te-2.10");
     CHECK_TEXT(audits[1].selector, "fa4-b11");
+    CHECK_TEXT(audits[2].selector, "te-newest");
+    CHECK_INT(audits[2].limit, 10);
     at_suite_close(suite);
 }
 

@@ -108,6 +108,7 @@ static void all_fit(const char *schema, const char *name)
 static void test_corpus(void)
 {
     fits("waivers", AT_TEST_CORPUS "/waivers.json");
+    fits("popular", AT_TEST_CORPUS "/popular.json");
     all_fit("suite", "suites");
     all_fit("rules", "selectors");
     all_fit("capabilities", "capabilities");

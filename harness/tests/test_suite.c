@@ -274,7 +274,7 @@ static void test_plan(void)
                      "\"m.b\"},\"modelled\":true,\"backends\":[\"o\",\"p\"],"
                      "\"include\":[\"inner\",\"sq=9\"],"
                      "\"audits\":[{\"selector\":\"s\",\"arch\":\"sm90\",\"env\":\"a=b\","
-                     "\"space\":\"training\"},{\"selector\":\"t\"}],"
+                     "\"space\":\"training\"},{\"selector\":\"t\",\"limit\":3}],"
                      "\"groups\":[{\"case\":{\"sq\":2}},"
                      "{\"modelled\":false,\"serves\":{},\"case\":{\"sq\":3}}]}");
     at_suite *suite = open_word("outer");
@@ -303,6 +303,8 @@ static void test_plan(void)
     CHECK_TEXT(audits[0].arch, "sm90");
     CHECK_TEXT(audits[0].space, "training");
     CHECK_TEXT(audits[1].selector, "t");
+    CHECK_INT(audits[0].limit, 0);
+    CHECK_INT(audits[1].limit, 3);
     at_suite_close(suite);
 }
 
@@ -371,6 +373,7 @@ static void test_bad_json(void)
     refuses_json("{\"selector\":1}", "\"selector\" must be a string");
     refuses_json("{\"audits\":[{}]}", "\"audits\": an audit needs the member \"selector\"");
     refuses_json("{\"audits\":[{\"selector\":\"a\",\"x\":1}]}", "unknown member \"x\"");
+    refuses_json("{\"audits\":[{\"selector\":\"a\",\"limit\":0}]}", "must be an integer from 1 up");
     refuses_json("{\"audits\":[1]}", "\"audits\": it must be a list of objects");
     refuses_json("{\"include\":[1]}", "\"include\": it must be a list of suites");
     refuses_json("{\"include\":[\"nosuch\"]}", "\"include\": \"nosuch\" is no suite");
