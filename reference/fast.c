@@ -80,7 +80,7 @@ at_status at_fast_open(at_fast *out, at_gold *gold, const at_problem *p,
         .group_v = c->heads_q / c->heads_v,
     };
     out->unit_heads = out->group_k / common_divisor(out->group_k, out->group_v) * out->group_v;
-    at_noise_init(&out->m, p, &options->numeric);
+    at_noise_init(&out->m, out->types, p, &options->numeric);
     at_score_init(&out->score, p, &options->numeric.variant);
     AT_TRY(at_gold_take(&out->first_q, arena, c->batch + 1, sizeof *out->first_q, err));
     AT_TRY(at_gold_take(&out->first_kv, arena, c->batch + 1, sizeof *out->first_kv, err));

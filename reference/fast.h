@@ -45,6 +45,7 @@ typedef struct at_fast_block {
 typedef struct at_fast {
     const at_problem *p;
     at_gold *gold;
+    at_noise_type types[AT_TENSOR_COUNT];
     at_noise m;
     at_score score;
     bool scale, train;           /* error scale wanted; gradients wanted */

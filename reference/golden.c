@@ -12,6 +12,7 @@
 typedef struct golden {
     const at_problem *p;
     at_gold *gold;
+    at_noise_type types[AT_TENSOR_COUNT];
     at_noise m;
     at_score score;
     at_golden_row row;
@@ -296,7 +297,7 @@ at_status at_golden_run(at_gold *out, const at_problem *p, const at_reference_op
                         at_arena *arena, at_error *err)
 {
     golden g = {.p = p, .gold = out};
-    at_noise_init(&g.m, p, &options->numeric);
+    at_noise_init(&g.m, g.types, p, &options->numeric);
     at_score_init(&g.score, p, &options->numeric.variant);
     AT_TRY(at_gold_open_all(out, p, options->no_scale, arena, err));
     AT_TRY(open_buffers(&g, arena, err));

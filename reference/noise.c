@@ -22,13 +22,15 @@ static bool is_float(at_dtype dtype)
     return dtype < AT_DTYPE_COUNT;
 }
 
-void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric)
+void at_noise_init(at_noise *out, at_noise_type types[AT_TENSOR_COUNT], const at_problem *p,
+                   const at_numeric_class *numeric)
 {
     const at_case *c = &p->c;
     at_dtype in = (at_dtype)c->dtype, product = numeric->p == AT_P_STORED ? in : AT_F32;
     double n = (double)c->dim_qk, n_v = (double)c->dim_v;
     bool biased = c->bias != AT_BIAS_NONE && !(numeric->variant.bias_before_cap && c->softcap > 0);
     *out = (at_noise){
+        .out = types,
         .p = type_of(product, numeric->p_unit > 0 ? (double)numeric->p_unit : 1),
         .ds = type_of(product, numeric->ds_unit > 0 ? (double)numeric->ds_unit : 1),
         .u_s = numeric->scores_stored ? at_dtype_roundoff(in) : 0,
@@ -55,7 +57,7 @@ void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *n
     };
     for (int id = 0; id < AT_TENSOR_COUNT; id++) {
         at_dtype dtype = is_float(p->t[id].dtype) ? p->t[id].dtype : AT_F32;
-        out->out[id] = type_of(dtype, (double)p->unit[id]);
+        types[id] = type_of(dtype, (double)p->unit[id]);
     }
 }
 

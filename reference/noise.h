@@ -61,11 +61,11 @@ typedef struct at_noise_type {
 
 /* What the model needs to know of a case and a numeric class, worked out once. */
 typedef struct at_noise {
-    at_noise_type out[AT_TENSOR_COUNT]; /* of each tensor */
-    at_noise_type p, ds;                /* of P and dS at the matrix multiply */
-    double u_s;     /* unit roundoff of stored S and dP; 0 when they stay in f32 */
-    double p_times; /* roundings of P: 2 when it is stored before use */
-    bool chain;     /* f32 inputs: chains of additions in place of the loose terms */
+    const at_noise_type *out; /* [AT_TENSOR_COUNT] of each tensor */
+    at_noise_type p, ds;      /* of P and dS at the matrix multiply */
+    double u_s;               /* unit roundoff of stored S and dP; 0 when they stay in f32 */
+    double p_times;           /* roundings of P: 2 when it is stored before use */
+    bool chain;               /* f32 inputs: chains of additions in place of the loose terms */
     bool d_from_p, head_rounded;
     double scale, cap, inv_cap; /* cap and inv_cap 0: off */
     double capped, added;       /* 1 when capped, when something is added to the score; else 0 */
@@ -106,7 +106,9 @@ typedef struct at_noise_sum {
     double ref, a, c, squares, flat, known;
 } at_noise_sum;
 
-void at_noise_init(at_noise *out, const at_problem *p, const at_numeric_class *numeric);
+/* `types` becomes what out->out points at. */
+void at_noise_init(at_noise *out, at_noise_type types[AT_TENSOR_COUNT], const at_problem *p,
+                   const at_numeric_class *numeric);
 
 AT_INLINE double at_noise_square(double x)
 {

@@ -2,6 +2,7 @@
 #include "harness/tests/test.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,6 +135,7 @@ static void test_flat(void)
 
 static void test_features(void)
 {
+    omp_set_num_threads(1); /* many small problems */
     static const at_emulation flash = {.tile = 32};
     static const at_emulation unfused = {
         .numeric = {.scores_stored = true, .d_from_p = true, .head_rounded = true}};
@@ -163,6 +165,7 @@ static void test_features(void)
 
 static void test_fp8(void)
 {
+    omp_set_num_threads(1);
     /* dS of large inputs leaves the range of e4m3 unless it is scaled. */
     static const at_emulation plain = {.numeric = {.ds_unit = 64}, .tile = 32};
     static const at_emulation scaled = {.numeric = {.p_unit = 0x1p-8F, .ds_unit = 16}, .tile = 64};
