@@ -12,3 +12,6 @@ install(TARGETS attest_lib LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY corpus/ DESTINATION ${CMAKE_INSTALL_DATADIR}/attest/corpus)
 configure_file(harness/attest.pc.in attest.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/attest.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(DIRECTORY kernels/python/te_selector DESTINATION ${CMAKE_INSTALL_DATADIR}/attest/python
+    FILES_MATCHING PATTERN "*.py")
+install(TARGETS te_fused_half RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/attest)

@@ -57,7 +57,7 @@ static const flag flags[AT_FLAG_COUNT] = {
     [AT_FLAG_BASELINE] = {"baseline", 0, TEXT, AT(baseline), "FILE", 0, 0,
                           "a summary.json: findings in it are not new"},
     [AT_FLAG_SELECTOR] = {"selector", 0, TEXT, AT(selector), "NAME", 0, 0,
-                          "rule set of corpus/selectors, e.g. te-2.10"},
+                          "rule set of corpus/selectors, e.g. te-2.10; te@2.20: itself, called"},
     [AT_FLAG_ENV] = {"env", 0, LIST, AT(env), "K=V,..", 0, 0,
                      "what the selector reads beyond the case"},
     [AT_FLAG_ARCH] = {"arch", 0, TEXT, AT(arch), "ARCH", 0, 0, "target, e.g. sm90"},

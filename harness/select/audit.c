@@ -30,9 +30,10 @@ static void merge_fired(at_audit *a, const at_audit_tally *t)
 static at_status mark_all(at_audit *a, at_error *err)
 {
     int64_t blocks = (int64_t)((a->region->cells + BLOCK - 1) / BLOCK);
+    const bool called = a->env[0].selector->called != NULL; /* it answers one at a time */
     uint64_t cases = 0, contradictions = 0, first_bad = UINT64_MAX;
 #pragma omp parallel for schedule(dynamic) reduction(+ : cases, contradictions)                    \
-    reduction(min : first_bad)
+    reduction(min : first_bad) if (!called)
     for (int64_t b = 0; b < blocks; b++) {
         uint64_t begin = (uint64_t)b * BLOCK, end = begin + BLOCK, bad = UINT64_MAX;
         at_audit_tally t = {0};

@@ -1,6 +1,7 @@
 /* Which cases of a space contradict. */
 #include "harness/select/audit_core.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { KIND_BITS = 20 };
@@ -98,8 +99,8 @@ at_status at_audit_ask(uint32_t *sign, at_audit_answer *answer, const at_audit *
 
 /* Marks of one case by backend; AT_MARK_INVALID when its keys contradict. */
 static at_status mark_case(uint32_t out[AT_SELECTION_MAX], const at_audit *a,
-                           const at_audit_env *env, const at_case *c, at_audit_tally *t,
-                           at_error *err)
+                           const at_audit_env *env, const at_case *c, const at_decision *known,
+                           at_audit_tally *t, at_error *err)
 {
     at_decision d;
     if (at_case_check(c, NULL) != AT_OK) {
@@ -108,7 +109,11 @@ static at_status mark_case(uint32_t out[AT_SELECTION_MAX], const at_audit *a,
         }
         return AT_OK;
     }
-    AT_TRY(at_selector_decide_fast(&d, env->selector, c, err));
+    if (known != NULL) {
+        d = *known;
+    } else {
+        AT_TRY(at_selector_decide_fast(&d, env->selector, c, err));
+    }
     for (size_t i = 0; i < a->backends; i++) {
         int entry = -1;
         out[i] = AT_MARK_NONE;
@@ -123,6 +128,76 @@ static at_status mark_case(uint32_t out[AT_SELECTION_MAX], const at_audit *a,
     return AT_OK;
 }
 
+static at_status mark_cell(at_audit *a, uint64_t cell, const at_audit_env *env, const at_case *c,
+                           const at_decision *known, at_audit_tally *t, at_error *err)
+{
+    uint32_t mark[AT_SELECTION_MAX] = {0}, any = 0;
+    AT_TRY(mark_case(mark, a, env, c, known, t, err));
+    for (size_t i = 0; i < a->backends; i++) {
+        any |= mark[i];
+        if (a->mark[i] != NULL) {
+            a->mark[i][cell] = mark[i];
+        }
+    }
+    t->cases += mark[0] != AT_MARK_INVALID;
+    t->contradictions += any != AT_MARK_NONE && mark[0] != AT_MARK_INVALID;
+    return AT_OK;
+}
+
+/* Cases of one environment that a called selector is asked at once. */
+enum { CHUNK = 256 };
+
+typedef struct chunk {
+    size_t n;
+    at_case c[CHUNK];
+    uint64_t cell[CHUNK];
+    at_decision d[CHUNK];
+} chunk;
+
+static at_status mark_chunk(at_audit *a, const at_audit_env *env, chunk *k, at_audit_tally *t,
+                            uint64_t *bad, at_error *err)
+{
+    size_t at = 0;
+    at_status status =
+        k->n > 0 ? at_called_decide(k->d, &at, env->selector, k->c, k->n, false, err) : AT_OK;
+    *bad = status != AT_OK ? k->cell[at] : *bad;
+    for (size_t i = 0; status == AT_OK && i < k->n; i++) {
+        status = mark_cell(a, k->cell[i], env, &k->c[i], &k->d[i], t, err);
+        *bad = status != AT_OK ? k->cell[i] : *bad;
+    }
+    k->n = 0;
+    return status;
+}
+
+static at_status mark_called(at_audit *a, uint64_t begin, uint64_t end, at_audit_tally *t,
+                             uint64_t *bad, at_error *err)
+{
+    chunk *k = calloc(1, sizeof *k);
+    at_region_place place;
+    at_case c = a->region->base;
+    size_t moved = 0;
+    const uint64_t each = a->region->cells / a->region->envs;
+    at_status status = AT_OK;
+    AT_ASSERT(k != NULL); /* only memory can run out */
+    at_region_locate(&place, a->region, begin);
+    for (uint64_t cell = begin; status == AT_OK && cell < end; cell++) {
+        const at_audit_env *env = &a->env[cell / each];
+        at_region_case(&c, a->region, &place, moved);
+        if (at_case_check(&c, NULL) != AT_OK) {
+            AT_ASSERT(mark_cell(a, cell, env, &c, NULL, t, NULL) == AT_OK); /* contradicts */
+        } else {
+            k->c[k->n] = c;
+            k->cell[k->n++] = cell;
+        }
+        if (k->n == CHUNK || cell + 1 == end || (cell + 1) % each == 0) {
+            status = mark_chunk(a, env, k, t, bad, err);
+        }
+        moved = at_region_step(&place, a->region);
+    }
+    free(k);
+    return status;
+}
+
 at_status at_audit_mark(at_audit *a, uint64_t begin, uint64_t end, at_audit_tally *t, uint64_t *bad,
                         at_error *err)
 {
@@ -131,26 +206,20 @@ at_status at_audit_mark(at_audit *a, uint64_t begin, uint64_t end, at_audit_tall
     size_t moved = 0;
     const uint64_t each = a->region->cells / a->region->envs;
     const at_audit_env *env = &a->env[begin / each];
+    if (env->selector->called != NULL) {
+        return mark_called(a, begin, end, t, bad, err);
+    }
     at_region_locate(&place, a->region, begin);
     for (uint64_t cell = begin; cell < end; cell++) {
-        uint32_t mark[AT_SELECTION_MAX] = {0}, any = 0;
         if (cell % each == 0) {
             env = &a->env[cell / each];
         }
         at_region_case(&c, a->region, &place, moved);
-        at_status status = mark_case(mark, a, env, &c, t, err);
+        at_status status = mark_cell(a, cell, env, &c, NULL, t, err);
         if (status != AT_OK) {
             *bad = cell;
             return status;
         }
-        for (size_t i = 0; i < a->backends; i++) {
-            any |= mark[i];
-            if (a->mark[i] != NULL) {
-                a->mark[i][cell] = mark[i];
-            }
-        }
-        t->cases += mark[0] != AT_MARK_INVALID;
-        t->contradictions += any != AT_MARK_NONE && mark[0] != AT_MARK_INVALID;
         moved = at_region_step(&place, a->region);
     }
     return AT_OK;

@@ -98,10 +98,9 @@ static at_status open_env(at_audit *a, at_audit_env *e, uint64_t number,
 }
 
 /* The space, and axes of environments by the keys that the selector declares. */
-static at_status open_space(at_audit *a, const at_audit_request *request, at_error *err)
+static at_status open_space(at_audit *a, const at_selector *s, const at_audit_request *request,
+                            at_error *err)
 {
-    at_selector *s = NULL;
-    AT_TRY(at_selector_open(&s, request->corpus, request->selector, request->env, err));
     at_status status = at_region_open(&a->region, request->corpus, request->space, err);
     const at_env_table *table[] = {&s->env};
     const at_region_sweep_request what = {.table = table,
@@ -111,18 +110,23 @@ static at_status open_space(at_audit *a, const at_audit_request *request, at_err
                                           .sweep = request->sweep,
                                           .sweep_count = request->sweep_count};
     status = status == AT_OK ? at_region_sweep(a->region, &what, err) : status;
-    at_selector_close(s);
     return status;
 }
 
 at_status at_audit_prepare(at_audit *a, const at_audit_request *request, at_error *err)
 {
-    AT_TRY(open_space(a, request, err));
-    a->env = calloc(a->region->envs, sizeof *a->env);
-    AT_ASSERT(a->env != NULL); /* only memory can run out */
-    a->envs = a->region->envs;
-    for (size_t i = 0; i < a->envs; i++) {
-        AT_TRY(open_env(a, &a->env[i], i, request, err));
+    /* Stays open until the others are: they share the process of a called one. */
+    at_selector *s = NULL;
+    AT_TRY(at_selector_open(&s, request->corpus, request->selector, request->env, err));
+    at_status status = open_space(a, s, request, err);
+    if (status == AT_OK) {
+        a->env = calloc(a->region->envs, sizeof *a->env);
+        AT_ASSERT(a->env != NULL); /* only memory can run out */
+        a->envs = a->region->envs;
     }
-    return AT_OK;
+    for (size_t i = 0; status == AT_OK && i < a->envs; i++) {
+        status = open_env(a, &a->env[i], i, request, err);
+    }
+    at_selector_close(s);
+    return status;
 }

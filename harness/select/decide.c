@@ -46,8 +46,7 @@ static at_status choose(at_decision *out, const at_selector *s, at_expr_frame *f
     return AT_OK;
 }
 
-at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const at_case *c,
-                                  at_error *err)
+at_status at_rules_decide(at_decision *out, const at_selector *s, const at_case *c, at_error *err)
 {
     values v;
     at_expr_frame frame = {.c = c, .arch = at_selector_arch(s, c), .slot = v.slot};
@@ -79,9 +78,22 @@ at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const 
     return choose(out, s, &frame, &v, err);
 }
 
+at_status at_selector_decide_fast(at_decision *out, const at_selector *s, const at_case *c,
+                                  at_error *err)
+{
+    size_t bad = 0;
+    return s->called != NULL ? at_called_decide(out, &bad, s, c, 1, false, err)
+                             : at_rules_decide(out, s, c, err);
+}
+
 at_refusal at_selector_rule(const at_selector *s, size_t rule)
 {
-    AT_ASSERT(rule < s->rule_count);
+    AT_ASSERT(rule < at_selector_rules(s));
+    if (rule >= s->rule_count) {
+        return (at_refusal){.rule = "called",
+                            .why = s->called->reasons->reason[rule - s->rule_count].why,
+                            .source = s->called->source};
+    }
     const at_rule *r = &s->rule[rule];
     return (at_refusal){.rule = r->id, .why = r->why, .source = r->source};
 }
@@ -90,8 +102,10 @@ at_status at_selector_decide(at_selection *out, const at_selector *s, const at_c
                              at_error *err)
 {
     at_decision d;
+    size_t bad = 0;
     *out = (at_selection){0};
-    AT_TRY(at_selector_decide_fast(&d, s, c, err));
+    AT_TRY(s->called != NULL ? at_called_decide(&d, &bad, s, c, 1, true, err)
+                             : at_rules_decide(&d, s, c, err));
     for (size_t i = 0; i < s->backend_count; i++) {
         if (d.rule[i] < 0) {
             out->admitted[out->admitted_count++] = s->backend_name[i];
@@ -180,13 +194,14 @@ const char *at_selector_capabilities(const at_selector *s, size_t i)
 
 bool at_selector_rule_is_callers(const at_selector *s, size_t rule)
 {
-    AT_ASSERT(rule < s->rule_count);
-    return s->rule[rule].caller;
+    AT_ASSERT(rule < at_selector_rules(s));
+    return rule < s->rule_count ? s->rule[rule].caller
+                                : s->called->reasons->reason[rule - s->rule_count].caller;
 }
 
 size_t at_selector_rules(const at_selector *s)
 {
-    return s->rule_count;
+    return s->rule_count + (s->called != NULL ? s->called->reasons->count : 0);
 }
 
 int at_selector_rule_about(const at_selector *s, size_t i, const uint64_t *rules, uint64_t keys)

@@ -2,6 +2,7 @@
 #ifndef AT_RULES_H
 #define AT_RULES_H
 
+#include "harness/select/called.h"
 #include "harness/select/env_table.h"
 #include "harness/select/lets.h"
 #include "harness/select/selector.h"
@@ -60,6 +61,7 @@ struct at_selector {
     at_rule *rule;
     size_t prefer_count;
     at_prefer prefer[AT_PREFER_MAX];
+    at_called *called; /* who decides instead of the rules; NULL: the rules */
 };
 
 /* Reads NAME.json and what it extends, merges and checks the members, compiles nothing. `rules`
@@ -77,6 +79,10 @@ typedef struct at_rule_file {
 
 at_status at_rules_read(at_selector *s, at_rule_file *out, const char *corpus, const char *name,
                         at_error *err) AT_MUST_CHECK;
+
+/* at_selector_decide_fast by the rules alone. */
+at_status at_rules_decide(at_decision *out, const at_selector *s, const at_case *c,
+                          at_error *err) AT_MUST_CHECK;
 
 /* AT_INVALID: the corpus has no such file; names those it has. `folder` is "selectors" and the
  * like, `what` "rule set". */

@@ -259,7 +259,7 @@ static at_status open_files(at_selector *s, const char *corpus, const char *name
     at_rule_file f = {0};
     at_status status = at_rules_read(s, &f, corpus, name, err);
     if (status == AT_OK && (status = at_env_table_resolve(&s->env, env, err)) != AT_OK) {
-        status = at_fail_in(err, status, "%s", name);
+        status = at_fail_in(err, status, "%s", s->name);
     }
     status = status == AT_OK ? compile_lets(s, &f, err) : status;
     status = status == AT_OK ? compile_rules(s, &f, err) : status;
@@ -280,20 +280,35 @@ static at_status open_files(at_selector *s, const char *corpus, const char *name
 at_status at_selector_open(at_selector **out, const char *corpus, const char *name,
                            const at_env *env, at_error *err)
 {
+    char rules[64] = "";
     at_selector *s = calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL) {
         return at_fail(err, AT_NO_MEMORY, "no memory for the rule set %s", name);
     }
-    at_corpus_newest(s->name, corpus, "selectors", name);
-    at_status status =
-        open_files(s, corpus, strlen(name) < sizeof s->name ? s->name : name, env, err);
+    const char *version = at_called_version(name);
+    if (version != NULL && strcmp(version, "installed") == 0) {
+        (void)snprintf(rules, sizeof rules, "te-newest");
+    } else if (version != NULL) {
+        (void)snprintf(rules, sizeof rules, "te-%.48s", version);
+    }
+    at_corpus_newest(s->name, corpus, "selectors", version != NULL ? rules : name);
+    bool fits = version != NULL || strlen(name) < sizeof s->name;
+    (void)snprintf(rules, sizeof rules, "%s", s->name);
+    if (version != NULL) {
+        (void)snprintf(s->name, sizeof s->name, "%s", name);
+    }
+    at_status status = open_files(s, corpus, fits ? rules : name, env, err);
+    if (status == AT_OK) {
+        const at_env_key *arch = at_env_table_find(&s->env, "arch");
+        s->arch = arch != NULL ? arch->value : AT_ARCH_ANY;
+        status = version != NULL ? at_called_open(&s->called, s, corpus, err) : AT_OK;
+    }
     if (status != AT_OK) {
         at_selector_close(s);
         return status;
     }
-    const at_env_key *arch = at_env_table_find(&s->env, "arch");
-    s->arch = arch != NULL ? arch->value : AT_ARCH_ANY;
+    s->doc = version != NULL ? s->called->doc : s->doc;
     *out = s;
     return AT_OK;
 }
@@ -310,6 +325,7 @@ void at_selector_close(at_selector *s)
         at_expr_close(s->prefer[i].when);
     }
     free(s->rule);
+    at_called_close(s->called);
     at_lets_close(&s->lets);
     at_env_table_clear(&s->env);
     for (int i = 0; i < s->documents; i++) {

@@ -32,7 +32,8 @@ typedef struct at_decision {
 } at_decision;
 
 /* CORPUS/selectors/NAME.json, or for "te-newest" the one of the highest version among te-VERSION,
- * with its environment resolved: unknown env keys and bad values are
+ * or for te@VERSION, te@installed a Transformer Engine's own selector (reports/rule-sets.md); with
+ * its environment resolved: unknown env keys and bad values are
  * AT_INVALID. `env` may be NULL. A file that cannot be used is AT_INVALID with one sentence that
  * names file, rule and column. */
 AT_API at_status at_selector_open(at_selector **out, const char *corpus, const char *name,

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The real selector of one Transformer Engine release: host.py CACHE VERSION|installed [--fused-half PROGRAM]
 
-Reads one JSON object a line, {"case": text, "env": {key: value}}, and answers one a line: what the release's own
+Writes {"release": version} when it is ready, then reads one JSON object a line, {"cases": [text..], "env": {key:
+value}, "full": bool}, and answers one line a case (full: reasons with their values filled in): what the release's own
 get_attention_backend decides when DotProductAttention asks it for that case, for any pretended arch, cuDNN and
 FlashAttention version, on a machine without a GPU. CACHE is the folder that fetch.py fills; PROGRAM is the built
 kernels/te_fused_half.cpp, asked for the C++ half of releases up to 2.19 (2.20's builds cuDNN graphs: there the
-environment's te.fused_answer stands for it).
+environment's te.fused_answer stands for it). A question that cannot be put is answered {"error": sentence}.
 
 {"winner", "admitted", "sub", "flash", "flash_version", "fused", "unfused", "available", "reasons"}: winner is fa2, fa3,
 fa4, fused, unfused or null; admitted are all that are left before the tie-break; sub is the fused sub-backend.
@@ -22,6 +23,7 @@ import pathlib
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import types
 import warnings
 
@@ -46,7 +48,7 @@ def package_version(key, value):
 
 def cudnn_number(text):
     """9.1.1 -> 90101, 8.9.3 -> 8903: CUDNN_VERSION."""
-    major, minor, patch = (int(part) for part in text.split("."))
+    major, minor, patch = (int(part) for part in (text.split(".") + ["0", "0"])[:3])
     return major * (10000 if major >= 9 else 1000) + minor * 100 + patch
 
 
@@ -74,7 +76,7 @@ class FusedHalf:
     @staticmethod
     def driver(cache):
         """Some releases link the driver and call nothing of it: an empty one will do."""
-        folder = cache / "lib"
+        folder = (cache if cache.is_dir() else pathlib.Path(tempfile.mkdtemp(prefix="attest-"))) / "lib"
         if not (folder / "libcuda.so.1").exists():
             folder.mkdir(exist_ok=True)
             subprocess.run(["gcc", "-shared", "-x", "c", "/dev/null", "-o", folder / "libcuda.so.1"], check=True)
@@ -98,6 +100,7 @@ class Host:
         self.cache = pathlib.Path(cache)
         self.now = {"cc": (9, 0), "cudnn": 91900, "answer": None}
         root, release = self.find(version)
+        self.release = release
         self.version = tuple(int(part) for part in release.split(".")[:2])
         self.half = fused_half and FusedHalf(fused_half, self.cache, root, 18 if self.version < (2, 12) else 19)
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -120,7 +123,8 @@ class Host:
             except importlib.metadata.PackageNotFoundError:
                 continue
             return pathlib.Path(package.locate_file("")), package.version
-        raise SystemExit("host.py: no Transformer Engine is installed for this Python")
+        raise SystemExit("no Transformer Engine is installed for this Python: pip install 'transformer-engine[pytorch]', "
+                         "or unpack a release with fetch.py and ask te@VERSION")
 
     def pretend_device(self):
         import torch
@@ -165,7 +169,8 @@ class Host:
             if message.startswith("Disabling"):
                 self.reasons.append((message, args))
             elif message.startswith("Available backends"):
-                self.flags = sys._getframe(1).f_locals
+                self.flags, self.decided = sys._getframe(1).f_locals, len(self.reasons)
+        logger.setLevel = lambda level: None  # asked every time, and slow
         logger.debug = logger.warning = logger.info = hear
 
     def fused_backend(self, *args):
@@ -271,12 +276,16 @@ class Host:
                 **values["inference_params"])
         return self.utils.AttentionParams(**values)
 
-    def ask(self, text, env):
+    def said(self, full):
+        """The reasons given, as they stand in the source or with their values."""
+        return [message % args if full and args else message for message, args in self.reasons]
+
+    def ask(self, text, env, full=False):
         """The decision for a case in an environment."""
         case = cases.parse(text)
         why = cases.unsayable(case, env, self.version)
         self.reasons.clear()
-        self.flags, self.asked = None, False
+        self.flags, self.decided, self.asked = None, None, False
         if why is None:
             self.pretend(case["arch"] if case["arch"] != "any" else env["arch"], env)
             try:
@@ -286,7 +295,7 @@ class Host:
         if why is not None:
             return {"winner": None, "admitted": [], "sub": None, "flash": False, "flash_version": None,
                     "fused": None, "unfused": False, "available": [False] * 3, "refused_by": why,
-                    "reasons": [message for message, _ in self.reasons]}
+                    "reasons": self.said(full)}
         flash, flash_version, fused, sub, unfused, available = result
         admitted = [f"fa{n}" for n in (2, 3, 4) if self.flags.get(f"use_flash_attention_{n}")]
         admitted += [name for name, on in zip(("fused", "unfused"), available[1:]) if on]
@@ -297,7 +306,17 @@ class Host:
                 "flash": bool(flash), "flash_version": None if flash_version is None else str(flash_version),
                 "fused": int(sub) if fused else None, "unfused": bool(unfused),
                 "available": [bool(on) for on in available],
-                "reasons": [message for message, _ in self.reasons]}
+                "reasons": self.said(full)}
+
+
+def answer(host, case, env, full):
+    """The decision, or why it could not be asked for."""
+    try:
+        result = host.ask(case, env, full)
+        result["reasons"] = result["reasons"][:host.decided]  # later ones break ties and refuse nobody
+        return result
+    except (Exception, SystemExit) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def main():
@@ -306,10 +325,17 @@ def main():
     parser.add_argument("version", choices=[*fetch.RELEASES, "installed"])
     parser.add_argument("--fused-half")
     arguments = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print is no answer
     host = Host(arguments.cache, arguments.version, arguments.fused_half)
+    if host.version < (2, 20) and host.half is None:
+        raise SystemExit(f"the C++ half of Transformer Engine {host.release} is asked through te_fused_half: build it")
+    print(json.dumps({"release": host.release}), file=answers)
     for line in sys.stdin:
         question = json.loads(line)
-        print(json.dumps(host.ask(question["case"], question["env"])), flush=True)
+        for case in question["cases"]:
+            print(json.dumps(answer(host, case, question["env"], question.get("full", False))), file=answers)
+
 
 
 if __name__ == "__main__":
