@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/judge/tally.h"
 #include "harness/tests/bench.h"
 
 /* Judges again and wants this of the tensor's step. */
@@ -173,6 +174,18 @@ static void test_overflow(void)
     g->bound[5] = 3;
     (void)expect(&t, AT_DV, AT_NONFINITE, "class_inf");
     at_bench_close(&t);
+}
+
+/* fp8 kernels stop at the largest number instead. */
+static void test_saturation(void)
+{
+    const at_rule fp8 = {.dtype = AT_F8E4M3, .dim = 1, .max = 448};
+    const at_rule f16 = {.dtype = AT_F16, .dim = 1, .max = 65504};
+    CHECK(at_rule_passes(&fp8, 448, 600, 10) && at_rule_passes(&fp8, -448, -600, 10));
+    CHECK(!at_rule_passes(&fp8, 416, 600, 10) && !at_rule_passes(&fp8, -448, 600, 10));
+    CHECK(!at_rule_passes(&fp8, 448, 430, 10)); /* within the range it is as wrong as any */
+    CHECK(!at_rule_passes(&fp8, (double)NAN, 600, 10));
+    CHECK(!at_rule_passes(&f16, 65504, 70000, 10));
 }
 
 /* Rows 0..3 of sq=6, skv=2 under a bottom-right causal mask see no key. */
@@ -378,6 +391,7 @@ const at_test at_tests[] = {
     {"unit", "classes", test_classes},
     {"unit", "unwritten", test_unwritten},
     {"unit", "overflow", test_overflow},
+    {"unit", "saturation", test_saturation},
     {"unit", "dead_rows", test_dead_rows},
     {"unit", "dead_statistics", test_dead_statistics},
     {"unit", "padding", test_padding},
