@@ -1,5 +1,4 @@
 /* One case asked of cuDNN, and which libcudnn is asked. */
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,25 +154,11 @@ at_status at_cudnn_select(at_json **out, const char *corpus, const at_case *c, a
     return status;
 }
 
-at_status at_cudnn_choose(const char *selector, const char *given, const char *corpus,
-                          at_error *err)
+at_status at_cudnn_choose(const char *given, at_error *err)
 {
-    const char *version = selector != NULL ? strchr(selector, '@') : NULL;
-    char pattern[4200];
-    glob_t found = {0};
-    if (given != NULL) {
-        return setenv("ATTEST_CUDNN", given, 1) == 0 ? AT_OK
-                                                     : at_fail(err, AT_NO_MEMORY, "no memory");
+    if (given != NULL && setenv("ATTEST_CUDNN", given, 1) != 0) {
+        return at_fail(err, AT_NO_MEMORY, "no memory");
     }
-    if (version == NULL) {
-        return AT_OK;
-    }
-    (void)snprintf(pattern, sizeof pattern, "%s/../.cache/cudnn-%s*/nvidia/cudnn/lib/libcudnn.so.9",
-                   corpus, version + 1);
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        (void)setenv("ATTEST_CUDNN", found.gl_pathv[0], 1);
-    }
-    globfree(&found);
     return AT_OK;
 }
 
@@ -185,10 +170,8 @@ at_status at_cudnn_check_version(const char *selector, const char *number, at_er
         n == 0 ||
         (strncmp(number, wanted + 1, n) == 0 && (number[n] == '\0' || number[n] == '.')) ||
         strncmp(wanted + 1, number, strlen(number)) == 0;
-    return same
-               ? AT_OK
-               : at_fail(err, AT_INVALID,
-                         "%s was asked for, the library found is %s; `make cudnn CUDNN=%s` fetches "
-                         "it, or --cudnn PATH names it",
-                         selector, number, wanted + 1);
+    return same ? AT_OK
+                : at_fail(err, AT_INVALID,
+                          "%s was asked for, the library found is %s; --cudnn PATH names another",
+                          selector, number);
 }
