@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "harness/clones.h"
+#include "reference/fast_math.h"
 
 void at_fast_mul_nt(double *out, int64_t stride, const double *a, const double *b, int64_t m,
                     int64_t n, int64_t k, double alpha)
@@ -63,13 +64,18 @@ void at_fast_load(double *out, const at_problem *p, at_tensor_id id, int64_t b, 
 
 AT_CLONES static double largest(const double *x, int64_t n)
 {
-    double most = 0;
-#pragma omp simd reduction(max : most)
-    for (int64_t i = 0; i < n; i++) {
-        double size = fabs(x[i]);
-        most = size > most ? size : most;
+    double lane[AT_FAST_LANES] = {0};
+    int64_t i = 0;
+    for (; i + AT_FAST_LANES <= n; i += AT_FAST_LANES) {
+        for (int l = 0; l < AT_FAST_LANES; l++) {
+            double size = fabs(x[i + l]);
+            lane[l] = size > lane[l] ? size : lane[l];
+        }
     }
-    return most;
+    for (; i < n; i++) {
+        lane[0] = fabs(x[i]) > lane[0] ? fabs(x[i]) : lane[0];
+    }
+    return at_fast_lanes_max(lane);
 }
 
 double at_fast_unit_of(const double *x, int64_t n)

@@ -39,6 +39,17 @@ AT_INLINE double at_fast_exp(double x)
     return x > -708 ? value * power : 0;
 }
 
+/* Running maxima side by side: compilers turn them into vectors without leave to reorder. */
+enum { AT_FAST_LANES = 8 };
+AT_INLINE double at_fast_lanes_max(const double lane[AT_FAST_LANES])
+{
+    double max = lane[0];
+    for (int l = 1; l < AT_FAST_LANES; l++) {
+        max = lane[l] > max ? lane[l] : max;
+    }
+    return max;
+}
+
 /* tanh(x), within 4 ulp: its series below 0.15, (1 - e) / (1 + e) with e = exp(-2 |x|) above. */
 AT_INLINE double at_fast_tanh(double x)
 {

@@ -57,13 +57,22 @@ AT_INLINE double sum_exp(const at_noise *m, int kind, const double *raw, const d
 }
 
 /* Where nothing is added the largest raw score is the largest one: the cap grows with it. */
-static double plain_max(const at_noise *m, const double *raw, int64_t n, int64_t *best)
+AT_INLINE double plain_max(const at_noise *m, const double *raw, int64_t n, int64_t *best)
 {
-    double max = raw[0];
-#pragma omp simd reduction(max : max)
-    for (int64_t j = 0; j < n; j++) {
-        max = raw[j] > max ? raw[j] : max;
+    double lane[AT_FAST_LANES];
+    int64_t j = 0;
+    for (int l = 0; l < AT_FAST_LANES; l++) {
+        lane[l] = raw[0];
     }
+    for (; j + AT_FAST_LANES <= n; j += AT_FAST_LANES) {
+        for (int l = 0; l < AT_FAST_LANES; l++) {
+            lane[l] = raw[j + l] > lane[l] ? raw[j + l] : lane[l];
+        }
+    }
+    for (; j < n; j++) {
+        lane[0] = raw[j] > lane[0] ? raw[j] : lane[0];
+    }
+    double max = at_fast_lanes_max(lane);
     *best = 0;
     while (*best < n - 1 && raw[*best] < max) {
         ++*best;
@@ -74,13 +83,26 @@ static double plain_max(const at_noise *m, const double *raw, int64_t n, int64_t
 AT_INLINE double added_max(const at_noise *m, int kind, const double *raw, const double *add,
                            int64_t n, int64_t *best, double *live)
 {
-    double max = -HUGE_VAL, count = 0;
-#pragma omp simd reduction(max : max) reduction(+ : count)
-    for (int64_t j = 0; j < n; j++) {
+    double lane[AT_FAST_LANES], count = 0;
+    int64_t j = 0;
+    for (int l = 0; l < AT_FAST_LANES; l++) {
+        lane[l] = -HUGE_VAL;
+    }
+    for (; j + AT_FAST_LANES <= n; j += AT_FAST_LANES) {
+        for (int l = 0; l < AT_FAST_LANES; l++) {
+            double s = score_of(m, kind, raw[j + l]) + add[j + l];
+            lane[l] = s > lane[l] ? s : lane[l];
+        }
+    }
+    for (; j < n; j++) {
         double s = score_of(m, kind, raw[j]) + add[j];
-        max = s > max ? s : max;
+        lane[0] = s > lane[0] ? s : lane[0];
+    }
+#pragma omp simd reduction(+ : count)
+    for (j = 0; j < n; j++) {
         count += live_of(kind, add[j]);
     }
+    double max = at_fast_lanes_max(lane);
     *best = 0;
     while (*best < n - 1 && score_of(m, kind, raw[*best]) + add[*best] < max) {
         ++*best;
