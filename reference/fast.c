@@ -9,18 +9,9 @@
 #include "reference/gold.h"
 #include "reference/sample.h"
 
-int at_fast_threads(int64_t n)
+int at_fast_threads(const at_fast *f, int64_t n)
 {
-    int most = omp_get_max_threads();
-    return n < 1 ? 1 : n < most ? (int)n : most;
-}
-
-void at_fast_single_blas(void)
-{
-    /* An OpenMP build of OpenBLAS sets OpenMP's number too, which belongs to the caller. */
-    int threads = omp_get_max_threads();
-    openblas_set_num_threads(1);
-    omp_set_num_threads(threads);
+    return n < 1 ? 1 : n < f->threads ? (int)n : f->threads;
 }
 
 /* Keys of each row of sequence b, rows of each key. Both ends of the keys grow with the row, so
@@ -189,17 +180,30 @@ static at_status run_sampled(at_fast *f, double limit, bool no_scale, at_arena *
     return AT_OK;
 }
 
+static at_status run(at_fast *f, const at_reference_options *options, at_arena *arena,
+                     at_error *err)
+{
+    bool may_sample = options->path == AT_REFERENCE_AUTO, no_scale = options->no_scale;
+    double limit = options->sample_above > 0 ? options->sample_above : 2e10;
+    return may_sample && at_sample_work(f) > limit
+               ? run_sampled(f, limit, no_scale, arena, err)
+               : run_complete(f, may_sample ? limit : HUGE_VAL, no_scale, arena, err);
+}
+
 at_status at_fast_run(at_gold *out, const at_problem *p, const at_reference_options *options,
                       at_arena *arena, at_error *err)
 {
     at_fast f;
-    double limit = options->sample_above > 0 ? options->sample_above : 2e10;
-    at_fast_single_blas();
-    AT_TRY(at_fast_open(&f, out, p, options, arena, err));
+    /* OpenBLAS must stay in the calling thread. A build of it for OpenMP takes the number of
+     * threads that the caller's regions would get, others keep their own; the passes ask for theirs
+     * by number. */
+    int threads = omp_get_max_threads();
+    openblas_set_num_threads(1);
+    omp_set_num_threads(1);
+    at_status status = at_fast_open(&f, out, p, options, arena, err);
+    f.threads = threads;
     out->path = "fast";
-    if (options->path == AT_REFERENCE_AUTO && at_sample_work(&f) > limit) {
-        return run_sampled(&f, limit, options->no_scale, arena, err);
-    }
-    return run_complete(&f, options->path == AT_REFERENCE_AUTO ? limit : HUGE_VAL,
-                        options->no_scale, arena, err);
+    status = status == AT_OK ? run(&f, options, arena, err) : status;
+    omp_set_num_threads(threads);
+    return status;
 }

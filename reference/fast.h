@@ -59,6 +59,7 @@ typedef struct at_fast {
     int64_t *first_row;          /* [batch heads_q] first record of a head, -1: not kept */
     at_fast_unit *units;         /* for the key pass */
     int64_t n_units;
+    int threads; /* that may run at once */
 } at_fast;
 
 /* Fills the context: spans, counts, room for the rows. */
@@ -99,9 +100,6 @@ bool at_fast_fuses(const at_fast *f);
 at_status at_fast_fused(at_fast *f, at_arena *arena, at_error *err) AT_MUST_CHECK;
 
 /* Threads worth starting for n pieces of work. */
-int at_fast_threads(int64_t n);
-
-/* OpenBLAS runs in the calling thread from here on; the passes bring their own threads. */
-void at_fast_single_blas(void);
+int at_fast_threads(const at_fast *f, int64_t n);
 
 #endif

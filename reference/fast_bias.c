@@ -59,7 +59,7 @@ at_status at_fast_bias(at_fast *f, at_arena *arena, at_error *err)
     double *k = NULL, *v = NULL;
     at_golden_row *rows = NULL;
     at_gold_bias bias;
-    int threads = at_fast_threads(f->gold->t[AT_DBIAS].rows);
+    int threads = at_fast_threads(f, f->gold->t[AT_DBIAS].rows);
     if (f->gold->t[AT_DBIAS].rows == 0) {
         return AT_OK;
     }

@@ -105,7 +105,7 @@ at_status at_fast_fused(at_fast *f, at_arena *arena, at_error *err)
     int64_t least = c->len_q < AT_FAST_ROWS_LEAST ? c->len_q : AT_FAST_ROWS_LEAST;
     int64_t scores = rows * c->len_kv < AT_FAST_SCORES ? rows * c->len_kv : AT_FAST_SCORES;
     scores = least * c->len_kv > scores ? least * c->len_kv : scores;
-    int threads = at_fast_threads(f->n_units);
+    int threads = at_fast_threads(f, f->n_units);
     work *works = NULL;
     AT_TRY(at_gold_take(&works, arena, threads, sizeof *works, err));
     for (int t = 0; t < threads; t++) {

@@ -352,7 +352,7 @@ at_status at_fast_keys(at_fast *f, at_arena *arena, at_error *err)
     at_fast_key_block *blocks = NULL;
     at_fast_key_work *works = NULL;
     int64_t n_blocks = cut_units(f, NULL);
-    int threads = at_fast_threads(n_blocks);
+    int threads = at_fast_threads(f, n_blocks);
     AT_TRY(at_gold_take(&blocks, arena, n_blocks, sizeof *blocks, err));
     AT_TRY(at_gold_take(&works, arena, threads, sizeof *works, err));
     for (int t = 0; t < threads; t++) {

@@ -404,7 +404,7 @@ at_status at_fast_rows(at_fast *f, int64_t (*list)[3], int64_t n, bool wanted, a
     at_fast_work *works = NULL;
     int64_t n_blocks = 0, largest[3] = {0, 0, 0};
     AT_TRY(cut_list(f, &blocks, &n_blocks, list, n, largest, arena, err));
-    int threads = at_fast_threads(n_blocks);
+    int threads = at_fast_threads(f, n_blocks);
     AT_TRY(at_gold_take(&works, arena, threads, sizeof *works, err));
     for (int t = 0; t < threads; t++) {
         AT_TRY(at_fast_work_open(&works[t], f, largest[0], largest[1], largest[2], arena, err));
