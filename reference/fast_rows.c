@@ -10,18 +10,71 @@
 #include "reference/fast_block.h"
 #include "reference/gold.h"
 
-at_status at_fast_work_open(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
+/* A buffer and its size. */
+typedef struct buffer {
+    void *pointer;
+    int64_t count;
+    size_t size;
+} buffer;
+
+static at_status take_all(const buffer *list, size_t n, at_arena *arena, at_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        AT_TRY(at_gold_take(list[i].pointer, arena, list[i].count, list[i].size, err));
+    }
+    return AT_OK;
+}
+
+/* What the error scale needs. */
+static at_status open_scale(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
                             int64_t keys, at_arena *arena, at_error *err)
 {
     const size_t d = sizeof(double), s = sizeof(float);
     int64_t qk = f->p->c.dim_qk, v = f->p->c.dim_v, dim = qk > v ? qk : v;
-    int64_t backward = f->train ? rows : 0, scale = f->scale ? 1 : 0;
+    int64_t backward = f->train ? rows : 0;
+    const buffer list[] = {
+        {&w->w_best, rows, d},
+        {&w->keep_best, rows, d},
+        {&w->v_best, v, d},
+        {&w->squares, scores, s},
+        {&w->a, rows * keys, s},
+        {&w->c, rows * keys, s},
+        {&w->w, rows * keys, s},
+        {&w->q_square, rows * qk, s},
+        {&w->plain, keys * dim, s},
+        {&w->absolute, keys * dim, s},
+        {&w->square, keys * dim, s},
+        {&w->product, rows * dim, s},
+        {&w->o_a, rows * v, d},
+        {&w->o_c, rows * v, d},
+        {&w->o_w1, rows * v, d},
+        {&w->o_w2, rows * v, d},
+        {&w->w0, rows, d},
+        {&w->w0_chunk, rows, d},
+        {&w->w0_drop, rows, d},
+        {&w->unit, rows, d},
+        {&w->k_unit, scores / AT_FAST_KEYS + 1, d},
+        {&w->v_unit, scores / AT_FAST_KEYS + 1, d},
+        {&w->mean, v, d},
+        {&w->center, v, d},
+        {&w->p_sums, rows, sizeof *w->p_sums},
+        {&w->dp_squares, f->train ? scores : 0, s},
+        {&w->dout_square, backward * v, s},
+        {&w->dq_a, backward * qk, d},
+        {&w->dq_c, backward * qk, d},
+        {&w->mass, backward * qk, d},
+        {&w->d_sums, backward, sizeof *w->d_sums},
+    };
+    return take_all(list, sizeof list / sizeof list[0], arena, err);
+}
+
+at_status at_fast_work_open(at_fast_work *w, const at_fast *f, int64_t rows, int64_t scores,
+                            int64_t keys, at_arena *arena, at_error *err)
+{
+    const size_t d = sizeof(double);
+    int64_t qk = f->p->c.dim_qk, v = f->p->c.dim_v, backward = f->train ? rows : 0;
     int64_t added = f->score.added || f->score.before ? 1 : 0, drop = f->score.dropped ? 1 : 0;
-    const struct {
-        void *pointer;
-        int64_t count;
-        size_t size;
-    } wanted[] = {
+    const buffer list[] = {
         {&w->q, rows * qk, d},
         {&w->k, keys * qk, d},
         {&w->v, keys * v, d},
@@ -35,46 +88,13 @@ at_status at_fast_work_open(at_fast_work *w, const at_fast *f, int64_t rows, int
         {&w->own, rows, sizeof *w->own},
         {&w->spans, rows, sizeof *w->spans},
         {&w->best, rows, sizeof *w->best},
-        {&w->w_best, scale * rows, d},
-        {&w->keep_best, scale * rows, d},
-        {&w->v_best, scale * v, d},
         {&w->dout, backward * v, d},
         {&w->dp, f->train ? scores : 0, d},
         {&w->ds, backward * keys, d},
         {&w->dq, backward * qk, d},
-        {&w->squares, scale * scores, s},
-        {&w->a, scale * rows * keys, s},
-        {&w->c, scale * rows * keys, s},
-        {&w->w, scale * rows * keys, s},
-        {&w->q_square, scale * rows * qk, s},
-        {&w->plain, scale * keys * dim, s},
-        {&w->absolute, scale * keys * dim, s},
-        {&w->square, scale * keys * dim, s},
-        {&w->product, scale * rows * dim, s},
-        {&w->o_a, scale * rows * v, d},
-        {&w->o_c, scale * rows * v, d},
-        {&w->o_w1, scale * rows * v, d},
-        {&w->o_w2, scale * rows * v, d},
-        {&w->w0, scale * rows, d},
-        {&w->w0_chunk, scale * rows, d},
-        {&w->w0_drop, scale * rows, d},
-        {&w->unit, scale * rows, d},
-        {&w->k_unit, scale * (scores / AT_FAST_KEYS + 1), d},
-        {&w->v_unit, scale * (scores / AT_FAST_KEYS + 1), d},
-        {&w->mean, scale * v, d},
-        {&w->center, scale * v, d},
-        {&w->p_sums, scale * rows, sizeof *w->p_sums},
-        {&w->dp_squares, f->train ? scale * scores : 0, s},
-        {&w->dout_square, scale * backward * v, s},
-        {&w->dq_a, scale * backward * qk, d},
-        {&w->dq_c, scale * backward * qk, d},
-        {&w->mass, scale * backward * qk, d},
-        {&w->d_sums, scale * backward, sizeof *w->d_sums},
     };
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        AT_TRY(at_gold_take(wanted[i].pointer, arena, wanted[i].count, wanted[i].size, err));
-    }
-    return AT_OK;
+    AT_TRY(take_all(list, sizeof list / sizeof list[0], arena, err));
+    return f->scale ? open_scale(w, f, rows, scores, keys, arena, err) : AT_OK;
 }
 
 int64_t at_fast_part_of(const at_fast_work *w, const at_fast_place *at, int64_t r, int64_t *from)

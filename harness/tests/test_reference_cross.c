@@ -149,6 +149,9 @@ static void test_large(void)
     check("b=2:hq=4:hkv=1:sq=290:skv=270:dqk=16:amask=add.b1:deadrows=1:bias=alibi:dtype=f16:"
           "mask=band:wl=130:wr=20",
           NULL);
+    check("b=5:hq=8:hkv=4:hv=2:sq=70:skv=300:dqk=16:dv=20:amask=add.b1:bias=rel.1h:sink=learned:"
+          "grads=qkvbs:dropout=0.2:softcap=4:mask=causal:align=br:lens=random",
+          NULL);
     check("hq=2:sq=600:skv=600:dqk=16:amask=bool.11:bias=rel.11:grads=b:dtype=f32:fill=peaky",
           NULL);
 }
