@@ -1,61 +1,21 @@
 /* The golden reference against a second opinion, finite differences and identities. */
-#include "harness/tests/test.h"
+#include "harness/tests/world.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/tests/direct.h"
-
 static const at_tensor_id outputs[] = {AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV};
 enum { N_OUTPUTS = 5 };
 static const at_variant standard = {0};
 
-typedef struct world {
-    at_arena *inputs, *answers;
-    at_problem p;
-    at_gold gold;
-    bool open;
-} world;
-
-/* A problem without its answer. */
-static bool world_open(world *w, const char *text)
+static bool solve(at_world *w, const char *text)
 {
-    at_case c;
-    at_error err = {""};
-    memset(w, 0, sizeof *w);
-    CHECK_OK(at_arena_open(&w->inputs, &err), &err);
-    CHECK_OK(at_arena_open(&w->answers, &err), &err);
-    at_status status = at_case_parse(&c, text, &err);
-    status = status == AT_OK ? at_problem_open(&w->p, &c, w->inputs, &err) : status;
-    w->open = status == AT_OK;
-    if (!w->open) {
-        at_test_fail(__FILE__, __LINE__, "%s: %s", text, err.text);
-    }
-    return w->open;
+    return at_world_open(w, text) && at_world_run(w, AT_REFERENCE_GOLDEN, NULL);
 }
 
-static bool world_run(world *w, at_reference_path path)
-{
-    at_error err = {""};
-    at_reference_options options = {.path = path};
-    CHECK_OK(at_reference_run(&w->gold, &w->p, &options, w->answers, &err), &err);
-    return w->gold.path != NULL;
-}
-
-static bool world_solve(world *w, const char *text)
-{
-    return world_open(w, text) && world_run(w, AT_REFERENCE_GOLDEN);
-}
-
-static void world_close(world *w)
-{
-    at_arena_close(w->inputs);
-    at_arena_close(w->answers);
-}
-
-static const double *row_of(const world *w, at_tensor_id id, int64_t b, int64_t h, int64_t s)
+static const double *row_of(const at_world *w, at_tensor_id id, int64_t b, int64_t h, int64_t s)
 {
     const at_gold_tensor *t = &w->gold.t[id];
     for (int64_t r = 0; r < t->rows; r++) {
@@ -84,37 +44,16 @@ static double largest(const double *x, int64_t n)
     return most;
 }
 
-/* The gold tensor agrees with the direct one in every row to `tolerance` of its largest value, or
- * to a ten-millionth of the bound where large terms cancel. */
-static void agrees(const char *text, const at_gold_tensor *t, const at_direct *x, at_tensor_id id,
-                   double tolerance)
-{
-    double size = largest(x->t[id], x->n[id]);
-    for (int64_t e = 0; e < t->rows * t->dim; e++) {
-        const int64_t *row = t->row[e / t->dim];
-        double want = at_direct_at(x, id, row[0], row[1], row[2])[e % t->dim], got = t->ref[e];
-        double most = fmax(tolerance * size, 1e-7 * t->bound[e]);
-        if (!(fabs(got - want) <= most) && got != want) {
-            at_test_fail(__FILE__, __LINE__, "%s: %s [%lld %lld %lld %lld] is %.17g, wanted %.17g",
-                         text, at_tensor_names[id], (long long)row[0], (long long)row[1],
-                         (long long)row[2], (long long)(e % t->dim), got, want);
-            return;
-        }
-    }
-}
-
 static void second_opinion(const char *text)
 {
-    world w;
+    at_world w;
     at_direct x;
-    if (world_solve(&w, text)) {
+    if (solve(&w, text)) {
         at_direct_open(&x, &w.p, &standard);
-        for (size_t i = 0; i < N_OUTPUTS; i++) {
-            agrees(text, &w.gold.t[outputs[i]], &x, outputs[i], 2e-14);
-        }
+        at_world_agrees(&w, &x, 2e-14);
         at_direct_close(&x);
     }
-    world_close(&w);
+    at_world_close(&w);
 }
 
 static void test_second_opinion(void)
@@ -157,10 +96,10 @@ static void test_second_opinion(void)
 /* d loss / d input by central differences of the direct formula, every element. */
 static void differences(const char *text, at_tensor_id input, at_tensor_id output)
 {
-    world w;
+    at_world w;
     at_direct x;
-    if (!world_solve(&w, text)) {
-        world_close(&w);
+    if (!solve(&w, text)) {
+        at_world_close(&w);
         return;
     }
     at_direct_open(&x, &w.p, &standard);
@@ -185,7 +124,7 @@ static void differences(const char *text, at_tensor_id input, at_tensor_id outpu
         }
     }
     at_direct_close(&x);
-    world_close(&w);
+    at_world_close(&w);
 }
 
 static void test_finite_differences(void)
@@ -204,12 +143,12 @@ static void test_finite_differences(void)
 
 static void test_equal_keys(void)
 {
-    world w;
-    if (world_open(&w, "sq=4:skv=9:dqk=8:dv=5:mask=causal:align=br")) {
+    at_world w;
+    if (at_world_open(&w, "sq=4:skv=9:dqk=8:dv=5:mask=causal:align=br")) {
         for (int64_t j = 1; j < 9; j++) {
             copy_row(&w.p.t[AT_K], 0, 0, 0, 0, j);
         }
-        (void)world_run(&w, AT_REFERENCE_GOLDEN);
+        (void)at_world_run(&w, AT_REFERENCE_GOLDEN, NULL);
         for (int64_t i = 0; i < 4; i++) {
             double keys = (double)(i + 6), score = 0;
             for (int64_t d = 0; d < 8; d++) {
@@ -227,22 +166,22 @@ static void test_equal_keys(void)
             }
         }
     }
-    world_close(&w);
+    at_world_close(&w);
 }
 
 /* Adding one vector to every key moves a row's scores and LSE by scale q.c and nothing else. */
 static void test_score_shift(void)
 {
     static const char text[] = "hq=2:hkv=1:sq=5:skv=6:dqk=4:dv=3:dtype=f32:fill=small_int";
-    world a, b;
-    if (world_solve(&a, text) && world_open(&b, text)) {
+    at_world a, b;
+    if (solve(&a, text) && at_world_open(&b, text)) {
         for (int64_t j = 0; j < 6; j++) {
             for (int64_t d = 0; d < 4; d++) {
                 double k = at_tensor_get(&b.p.t[AT_K], 0, 0, j, d);
                 at_tensor_set(&b.p.t[AT_K], 0, 0, j, d, k + (double)(d - 1));
             }
         }
-        (void)world_run(&b, AT_REFERENCE_GOLDEN);
+        (void)at_world_run(&b, AT_REFERENCE_GOLDEN, NULL);
         for (int64_t h = 0; h < 2; h++) {
             for (int64_t i = 0; i < 5; i++) {
                 double shift = 0;
@@ -257,12 +196,12 @@ static void test_score_shift(void)
                 }
             }
         }
-        world_close(&b);
+        at_world_close(&b);
     }
-    world_close(&a);
+    at_world_close(&a);
 }
 
-static void same_but(const world *a, const world *b, at_tensor_id id, double factor)
+static void same_but(const at_world *a, const at_world *b, at_tensor_id id, double factor)
 {
     const at_gold_tensor *x = &a->gold.t[id], *y = &b->gold.t[id];
     CHECK_INT(x->rows, y->rows);
@@ -280,28 +219,28 @@ static void same_but(const world *a, const world *b, at_tensor_id id, double fac
 static void test_linear_in_v(void)
 {
     static const char text[] = "hq=2:hkv=1:sq=6:skv=7:dqk=8:dv=5:mask=causal:align=br:softcap=3";
-    world a, b;
-    if (world_solve(&a, text) && world_open(&b, text)) {
+    at_world a, b;
+    if (solve(&a, text) && at_world_open(&b, text)) {
         for (int64_t e = 0; e < 7 * 5; e++) {
             double v = at_tensor_get(&b.p.t[AT_V], 0, 0, e / 5, e % 5);
             at_tensor_set(&b.p.t[AT_V], 0, 0, e / 5, e % 5, 4 * v);
         }
-        (void)world_run(&b, AT_REFERENCE_GOLDEN);
+        (void)at_world_run(&b, AT_REFERENCE_GOLDEN, NULL);
         same_but(&a, &b, AT_O, 4);
         same_but(&a, &b, AT_DQ, 4);
         same_but(&a, &b, AT_DK, 4);
         same_but(&a, &b, AT_LSE, 1);
         same_but(&a, &b, AT_DV, 1);
-        world_close(&b);
+        at_world_close(&b);
     }
-    world_close(&a);
+    at_world_close(&a);
 }
 
 static void test_permuted_keys(void)
 {
     static const char text[] = "sq=4:skv=6:dqk=5:dv=3";
-    world a, b;
-    if (world_solve(&a, text) && world_open(&b, text)) {
+    at_world a, b;
+    if (solve(&a, text) && at_world_open(&b, text)) {
         for (int64_t j = 0; j < 6; j++) {
             for (int id = AT_K; id <= AT_V; id++) {
                 for (int64_t d = 0; d < b.p.t[id].shape[3]; d++) {
@@ -310,7 +249,7 @@ static void test_permuted_keys(void)
                 }
             }
         }
-        (void)world_run(&b, AT_REFERENCE_GOLDEN);
+        (void)at_world_run(&b, AT_REFERENCE_GOLDEN, NULL);
         for (int64_t i = 0; i < 4; i++) {
             for (int64_t d = 0; d < 3; d++) {
                 double diff = row_of(&a, AT_O, 0, 0, i)[d] - row_of(&b, AT_O, 0, 0, i)[d];
@@ -329,17 +268,17 @@ static void test_permuted_keys(void)
                 CHECK(fabs(diff) <= 1e-14);
             }
         }
-        world_close(&b);
+        at_world_close(&b);
     }
-    world_close(&a);
+    at_world_close(&a);
 }
 
 /* Grouped heads are repeated heads: the same O, and gradients summed over the group. */
 static void test_grouping(void)
 {
-    world few, many;
-    if (world_solve(&few, "hq=6:hkv=2:sq=5:skv=6:dqk=4:dv=3:mask=causal") &&
-        world_open(&many, "hq=6:sq=5:skv=6:dqk=4:dv=3:mask=causal")) {
+    at_world few, many;
+    if (solve(&few, "hq=6:hkv=2:sq=5:skv=6:dqk=4:dv=3:mask=causal") &&
+        at_world_open(&many, "hq=6:sq=5:skv=6:dqk=4:dv=3:mask=causal")) {
         for (int64_t h = 0; h < 6; h++) {
             for (int64_t e = 0; e < 6 * 4; e++) {
                 double k = at_tensor_get(&few.p.t[AT_K], 0, h / 3, e / 4, e % 4);
@@ -350,7 +289,7 @@ static void test_grouping(void)
                 at_tensor_set(&many.p.t[AT_V], 0, h, e / 3, e % 3, v);
             }
         }
-        (void)world_run(&many, AT_REFERENCE_GOLDEN);
+        (void)at_world_run(&many, AT_REFERENCE_GOLDEN, NULL);
         same_but(&few, &many, AT_O, 1);
         same_but(&few, &many, AT_DQ, 1);
         for (int64_t j = 0; j < 6; j++) {
@@ -364,16 +303,16 @@ static void test_grouping(void)
                 }
             }
         }
-        world_close(&many);
+        at_world_close(&many);
     }
-    world_close(&few);
+    at_world_close(&few);
 }
 
 /* Sum over keys: of dV = sum over live rows of dO; of dK = 0, since each row of dS sums to 0. */
 static void test_sums(void)
 {
-    world w;
-    if (world_solve(&w, "b=2:hq=4:hkv=2:sq=7:skv=9:dqk=4:dv=3:lens=random:mask=band:wl=2:wr=1")) {
+    at_world w;
+    if (solve(&w, "b=2:hq=4:hkv=2:sq=7:skv=9:dqk=4:dv=3:lens=random:mask=band:wl=2:wr=1")) {
         for (int64_t b = 0; b < 2; b++) {
             for (int64_t g = 0; g < 2; g++) {
                 double dv[3] = {0}, dk[4] = {0};
@@ -395,18 +334,18 @@ static void test_sums(void)
             }
         }
     }
-    world_close(&w);
+    at_world_close(&w);
 }
 
 /* Under a causal mask the last key and value change nothing before the rows that see them. */
 static void test_prefix(void)
 {
     static const char text[] = "sq=6:skv=6:dqk=4:dv=3:mask=causal";
-    world a, b;
-    if (world_solve(&a, text) && world_open(&b, text)) {
+    at_world a, b;
+    if (solve(&a, text) && at_world_open(&b, text)) {
         copy_row(&b.p.t[AT_K], 0, 0, 0, 2, 5);
         copy_row(&b.p.t[AT_V], 0, 0, 0, 2, 5);
-        (void)world_run(&b, AT_REFERENCE_GOLDEN);
+        (void)at_world_run(&b, AT_REFERENCE_GOLDEN, NULL);
         for (int64_t i = 0; i < 6; i++) {
             bool same_o = true, same_dq = true;
             for (int64_t d = 0; d < 3; d++) {
@@ -416,24 +355,24 @@ static void test_prefix(void)
             CHECK(same_o == (i < 5));
             CHECK(same_dq == (i < 5));
         }
-        world_close(&b);
+        at_world_close(&b);
     }
-    world_close(&a);
+    at_world_close(&a);
 }
 
 static void equal_cases(const char *one, const char *other)
 {
-    world a, b;
-    if (world_solve(&a, one) && world_solve(&b, other)) {
+    at_world a, b;
+    if (solve(&a, one) && solve(&b, other)) {
         for (size_t i = 0; i < N_OUTPUTS; i++) {
             same_but(&a, &b, outputs[i], 1);
             for (int64_t e = 0; e < a.gold.t[outputs[i]].rows * a.gold.t[outputs[i]].dim; e++) {
                 CHECK(a.gold.t[outputs[i]].bound[e] == b.gold.t[outputs[i]].bound[e]);
             }
         }
-        world_close(&b);
+        at_world_close(&b);
     }
-    world_close(&a);
+    at_world_close(&a);
 }
 
 static void test_equal_cases(void)
@@ -451,23 +390,23 @@ static void test_equal_cases(void)
 /* A cap far above all scores is none. */
 static void test_high_cap(void)
 {
-    world a, b;
-    if (world_solve(&a, "sq=7:skv=9:dqk=4") && world_solve(&b, "sq=7:skv=9:dqk=4:softcap=1e5")) {
+    at_world a, b;
+    if (solve(&a, "sq=7:skv=9:dqk=4") && solve(&b, "sq=7:skv=9:dqk=4:softcap=1e5")) {
         for (size_t i = 0; i < N_OUTPUTS; i++) {
             const at_gold_tensor *x = &a.gold.t[outputs[i]], *y = &b.gold.t[outputs[i]];
             for (int64_t e = 0; e < x->rows * x->dim; e++) {
                 CHECK(fabs(x->ref[e] - y->ref[e]) <= 1e-7);
             }
         }
-        world_close(&b);
+        at_world_close(&b);
     }
-    world_close(&a);
+    at_world_close(&a);
 }
 
 static void test_dead_rows(void)
 {
-    world w;
-    if (world_solve(&w, "b=2:hq=2:sq=6:skv=3:dqk=4:lenq=6+4:lenkv=3+0:mask=causal:align=br")) {
+    at_world w;
+    if (solve(&w, "b=2:hq=2:sq=6:skv=3:dqk=4:lenq=6+4:lenkv=3+0:mask=causal:align=br")) {
         for (size_t i = 0; i < 3; i++) {
             const at_gold_tensor *t = &w.gold.t[outputs[i]];
             CHECK_INT(t->rows, 2 * (6 + 4));
@@ -483,7 +422,7 @@ static void test_dead_rows(void)
         CHECK_INT(w.gold.t[AT_DK].rows, 2 * 3);
         CHECK(w.gold.t[AT_DK].dead == NULL);
     }
-    world_close(&w);
+    at_world_close(&w);
 }
 
 static void test_passes(void)
@@ -491,9 +430,9 @@ static void test_passes(void)
     static const char *const passes[] = {"fwd", "stats", "train"};
     for (int pass = 0; pass < 3; pass++) {
         char text[64];
-        world w;
+        at_world w;
         (void)snprintf(text, sizeof text, "sq=3:dqk=4:pass=%s", passes[pass]);
-        if (world_open(&w, text)) {
+        if (at_world_open(&w, text)) {
             at_error err = {""};
             at_reference_options options = {.path = AT_REFERENCE_GOLDEN, .no_scale = true};
             CHECK_OK(at_reference_run(&w.gold, &w.p, &options, w.answers, &err), &err);
@@ -505,7 +444,7 @@ static void test_passes(void)
             }
             CHECK(w.gold.t[AT_Q].rows == 0 && w.gold.share == 1);
         }
-        world_close(&w);
+        at_world_close(&w);
     }
 }
 
