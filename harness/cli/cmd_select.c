@@ -6,7 +6,22 @@
 #include "harness/cli/cudnn.h"
 #include "harness/cli/environment.h"
 #include "harness/cli/options.h"
-#include "harness/select/selector.h"
+#include "harness/cli/select.h"
+
+void at_cli_print_line(at_json *object)
+{
+    char *printed = at_json_print(object, false);
+    (void)puts(printed);
+    free(printed);
+    at_json_close(object);
+}
+
+int at_cli_select_end(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? AT_EXIT_CLEAN
+               : at_usage_error("select: stdout cannot be written");
+}
 
 static void print_env(const at_selector *s, const at_case *c)
 {
@@ -53,15 +68,9 @@ static int decide(const at_selector *s, const at_suite *suite, const at_options 
             print_text(&d, s, c, o);
             continue;
         }
-        at_json *line = at_selection_to_json(&d, s, c);
-        char *printed = at_json_print(line, false);
-        (void)puts(printed);
-        free(printed);
-        at_json_close(line);
+        at_cli_print_line(at_selection_to_json(&d, s, c));
     }
-    return fflush(stdout) == 0 && !ferror(stdout)
-               ? AT_EXIT_CLEAN
-               : at_usage_error("select: stdout cannot be written");
+    return at_cli_select_end();
 }
 
 int cmd_select(int argc, char **argv)
@@ -74,13 +83,18 @@ int cmd_select(int argc, char **argv)
     at_suite *suite = NULL;
     const uint64_t flags = AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(CORPUS) |
                            AT_FLAG(SEED) | AT_FLAG(PASS) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) |
-                           AT_FLAG(STAGE) | AT_FLAG(CUDNN);
+                           AT_FLAG(STAGE) | AT_FLAG(CUDNN) | AT_FLAG(WHY_NOT);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }
-    if (o.selector == NULL || o.word_count == 0) {
-        return at_usage_error("select: give a case and a rule set, such as `attest select "
+    const bool called = at_cli_is_cudnn(o.selector);
+    if (o.word_count == 0) {
+        return at_usage_error("select: give a case, such as `attest select "
                               "dqk=192:dv=128:arch=sm90 --selector te-2.10`");
+    }
+    if (o.why_not != NULL && (o.selector == NULL || called)) {
+        return at_usage_error("select: --why-not asks one rule set: give --selector, such as "
+                              "te-2.10");
     }
     const at_suite_rewrite rewrite = {.seed = o.seed, .pass = o.pass};
     at_env *env = NULL;
@@ -89,13 +103,14 @@ int cmd_select(int argc, char **argv)
     status = status == AT_OK ? at_suite_open(&suite, corpus, (const char *const *)o.words,
                                              (size_t)o.word_count, &rewrite, &err)
                              : status;
-    const bool called = at_cli_is_cudnn(o.selector);
-    if (status == AT_OK && !called) {
+    if (status == AT_OK && !called && o.selector != NULL) {
         status = at_selector_open(&s, corpus, o.selector, env, &err);
     }
-    exit_code = status != AT_OK ? at_usage_error("select: %s", err.text)
-                : called        ? at_cli_cudnn_select(&o, corpus, suite)
-                                : decide(s, suite, &o);
+    exit_code = status != AT_OK      ? at_usage_error("select: %s", err.text)
+                : called             ? at_cli_cudnn_select(&o, corpus, suite)
+                : o.selector == NULL ? at_cli_select_all(&o, corpus, env, suite)
+                : o.why_not != NULL  ? at_cli_why_not(&o, corpus, env, s, suite)
+                                     : decide(s, suite, &o);
     at_suite_close(suite);
     at_selector_close(s);
     at_env_close(env);

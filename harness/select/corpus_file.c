@@ -79,3 +79,42 @@ void at_corpus_newest(char out[64], const char *corpus, const char *folder, cons
     }
     free(entry);
 }
+
+/* "te-2.9" before "te-2.10": by what stands before the first digit, then by version. */
+static int compare_names(const void *a, const void *b)
+{
+    const char *x = *(char *const *)a, *y = *(char *const *)b;
+    size_t n = strcspn(x, "0123456789"), m = strcspn(y, "0123456789");
+    at_release u, v;
+    if (n == m && strncmp(x, y, n) == 0 &&
+        at_release_parse(&u, x + n, strlen(x + n), NULL) == AT_OK && u.count > 0 &&
+        at_release_parse(&v, y + n, strlen(y + n), NULL) == AT_OK && v.count > 0) {
+        return at_release_compare(&u, &v);
+    }
+    return strcmp(x, y);
+}
+
+at_status at_selector_names(char ***names, size_t *count, const char *corpus, at_error *err)
+{
+    char path[4096];
+    struct dirent **entry = NULL;
+    (void)snprintf(path, sizeof path, "%s/selectors", corpus);
+    int n = scandir(path, &entry, is_json, alphasort);
+    if (n <= 0) {
+        free(entry);
+        return at_fail(err, AT_IO, "%.200s holds no rule sets", path);
+    }
+    *names = calloc((size_t)n, sizeof **names);
+    *count = (size_t)n;
+    AT_ASSERT(*names != NULL); /* only memory can run out */
+    for (int i = 0; i < n; i++) {
+        size_t length = strlen(entry[i]->d_name) - strlen(".json");
+        entry[i]->d_name[length] = '\0';
+        (*names)[i] = strdup(entry[i]->d_name);
+        AT_ASSERT((*names)[i] != NULL);
+        free(entry[i]);
+    }
+    free(entry);
+    qsort(*names, *count, sizeof **names, compare_names);
+    return AT_OK;
+}

@@ -313,6 +313,30 @@ at_status at_selector_open(at_selector **out, const char *corpus, const char *na
     return AT_OK;
 }
 
+at_status at_selector_open_known(at_selector **out, const char *corpus, const char *name,
+                                 const at_env *env, uint64_t *known, at_error *err)
+{
+    at_selector *fresh = NULL;
+    at_env *own = NULL;
+    *out = NULL;
+    *known = 0;
+    AT_TRY(at_selector_open(&fresh, corpus, name, NULL, err));
+    at_status status = AT_OK;
+    for (size_t i = 0; i < at_env_size(env) && status == AT_OK; i++) {
+        char pair[512];
+        const char *key = at_env_key_at(env, i);
+        if (at_env_table_find(&fresh->env, key) != NULL) {
+            *known |= i < 64 ? (uint64_t)1 << i : 0;
+            (void)snprintf(pair, sizeof pair, "%s=%s", key, at_env_get(env, key));
+            status = at_env_set(&own, pair, err);
+        }
+    }
+    status = status == AT_OK ? at_selector_open(out, corpus, name, own, err) : status;
+    at_env_close(own);
+    at_selector_close(fresh);
+    return status;
+}
+
 void at_selector_close(at_selector *s)
 {
     if (s == NULL) {

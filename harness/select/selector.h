@@ -38,7 +38,17 @@ typedef struct at_decision {
  * names file, rule and column. */
 AT_API at_status at_selector_open(at_selector **out, const char *corpus, const char *name,
                                   const at_env *env, at_error *err) AT_MUST_CHECK;
+/* The same, with those keys of env that the rule set declares; bit i of *known: key i of env
+ * (at_env_key_at, the first 64) is one. */
+AT_API at_status at_selector_open_known(at_selector **out, const char *corpus, const char *name,
+                                        const at_env *env, uint64_t *known,
+                                        at_error *err) AT_MUST_CHECK;
 AT_API void at_selector_close(at_selector *s); /* NULL is legal */
+
+/* Names of the corpus's rule sets, by package and version; *names [*count], each and the list are
+ * the caller's to free. */
+AT_API at_status at_selector_names(char ***names, size_t *count, const char *corpus,
+                                   at_error *err) AT_MUST_CHECK;
 
 /* AT_INVALID when a rule cannot be evaluated (division by zero, ...): names file and rule id. The
  * case's arch (unless any) overrides the environment's; AT_INVALID if rules ask and neither is

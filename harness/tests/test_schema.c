@@ -82,6 +82,12 @@ static void test_selection(void)
                    AT_TEST_TOOL, AT_TEST_CORPUS);
     CHECK_INT(shell(line), 1);
     fits("diff", "diff.jsonl");
+    (void)snprintf(line, sizeof line,
+                   "'%s' select te-3481 smoke --selector te-2.20 --arch sm90 --why-not fa3 --env "
+                   "fa3=2025-02 --format jsonl --corpus '%s' > why-not.jsonl",
+                   AT_TEST_TOOL, AT_TEST_CORPUS);
+    CHECK_INT(shell(line), 0);
+    fits("why-not", "why-not.jsonl");
 }
 
 /* Every .json file of a corpus folder. */
