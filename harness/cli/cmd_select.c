@@ -92,7 +92,8 @@ int cmd_select(int argc, char **argv)
         return at_usage_error("select: give a case, such as `attest select "
                               "dqk=192:dv=128:arch=sm90 --selector te-2.10`");
     }
-    if (o.why_not != NULL && (o.selector == NULL || called)) {
+    bool rules = o.selector != NULL && !called && strchr(o.selector, '@') == NULL;
+    if (o.why_not != NULL && !rules) {
         return at_usage_error("select: --why-not asks one rule set: give --selector, such as "
                               "te-2.10");
     }
