@@ -175,33 +175,45 @@ static void judge_row(walk *w, at_tally *t, const int64_t row[3])
     w->cursor += listed;
 }
 
-/* Rows first..end, counted over the whole shape in [b h s] order. */
+static int64_t blocks_of_head(const walk *w)
+{
+    return (w->t->shape[2] + AT_BLOCK_ROWS - 1) / AT_BLOCK_ROWS;
+}
+
+/* Blocks of 64 rows of a head first..end, counted in [b h s] order. */
 static void judge_range(const walk *proto, at_tally *t, int64_t first, int64_t end)
 {
     mean_row mean;
+    at_patch patch;
     mean.b = -1;
     walk w = *proto;
     w.mean = &mean;
-    int64_t heads = w.t->shape[1], len = w.t->shape[2];
-    for (int64_t r = first; r < end; r++) {
-        int64_t row[3] = {r / len / heads, r / len % heads, r % len};
-        if (r == first) {
+    int64_t heads = w.t->shape[1], len = w.t->shape[2], blocks = blocks_of_head(&w);
+    at_tally_begin(t, &patch);
+    for (int64_t n = first; n < end; n++) {
+        int64_t from = n % blocks * AT_BLOCK_ROWS;
+        int64_t row[3] = {n / blocks / heads, n / blocks % heads, from};
+        if (n == first) {
             w.cursor = seek(w.gold, row);
         }
-        judge_row(&w, t, row);
+        for (; row[2] < len && row[2] < from + AT_BLOCK_ROWS; row[2]++) {
+            judge_row(&w, t, row);
+        }
     }
+    at_tally_end(t);
 }
 
 /* The chunks depend on the shape alone and are merged in order: threads change no bit. */
 static void judge_rows(const walk *proto, at_tally *total)
 {
     int64_t rows = proto->t->shape[0] * proto->t->shape[1] * proto->t->shape[2];
-    int64_t chunks = rows < CHUNKS_MAX ? rows : CHUNKS_MAX;
+    int64_t blocks = proto->t->shape[0] * proto->t->shape[1] * blocks_of_head(proto);
+    int64_t chunks = blocks < CHUNKS_MAX ? blocks : CHUNKS_MAX;
     at_tally part[CHUNKS_MAX];
     memset(part, 0, sizeof part);
 #pragma omp parallel for schedule(dynamic) if (rows * proto->rule.dim > SERIAL_BELOW)
     for (int64_t i = 0; i < chunks; i++) {
-        judge_range(proto, &part[i], rows * i / chunks, rows * (i + 1) / chunks);
+        judge_range(proto, &part[i], blocks * i / chunks, blocks * (i + 1) / chunks);
     }
     for (int64_t i = 0; i < chunks; i++) {
         at_tally_merge(total, &part[i]);

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "harness/clones.h"
+#include "harness/judge/statistics.h"
 
-enum { PIECE = 256, LANES = 8 };
+enum { PIECE = 256, LANES = AT_PATCH_COLUMNS };
+#define FAR 5.0 /* |z| of an outlier */
 
 typedef struct issue_row {
     at_kind kind;
@@ -80,12 +82,12 @@ static void count(at_tally *t, at_issue issue, const at_example *e)
 }
 
 typedef struct lanes {
-    double ratio[LANES], z[LANES], z2[LANES], bias[LANES], bad[LANES];
+    double ratio[LANES], z[LANES], z2[LANES], bias[LANES], bad[LANES], far[LANES], error[LANES];
 } lanes;
 
 /* One element a lane, so that the sums do not depend on the width of the machine's vectors. Equal
- * values have ratio and z 0 whatever the bound and sigma. */
-AT_INLINE void step(lanes *a, int l, double got, double ref, double bound, double sigma)
+ * values have ratio and z 0 whatever the bound and sigma. Returns z^2. */
+AT_INLINE double step(lanes *a, int l, double got, double ref, double bound, double sigma)
 {
     double error = got - ref, diff = fabs(error), equal = diff == 0 ? 1 : 0;
     double ratio = diff / (bound + equal), z = error / (sigma + equal);
@@ -94,6 +96,10 @@ AT_INLINE void step(lanes *a, int l, double got, double ref, double bound, doubl
     a->z2[l] += z * z;
     a->bias[l] += z * copysign(1, ref);
     a->bad[l] += diff <= bound ? 0 : 1;
+    a->far[l] += fabs(z) > FAR ? 1 : 0;
+    double relative = diff / (1 + fabs(ref));
+    a->error[l] = relative > a->error[l] ? relative : a->error[l];
+    return z * z;
 }
 
 static double lanes_max(const double *x)
@@ -110,20 +116,22 @@ static double lanes_sum(const double *x)
     return ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
 }
 
-/* Returns whether all n elements lie within their bounds; only then the lanes mean something. */
-AT_CLONES static bool sweep(lanes *out, const double *restrict got, const double *restrict ref,
-                            const double *restrict bound, const double *restrict sigma, int64_t n)
+/* Returns whether all n elements lie within their bounds; only then the lanes and z2, the squares
+ * of z, mean something. */
+AT_CLONES static bool sweep(lanes *out, double *restrict z2, const double *restrict got,
+                            const double *restrict ref, const double *restrict bound,
+                            const double *restrict sigma, int64_t n)
 {
     lanes a = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            step(&a, l, got[i + l], ref[i + l], bound[i + l], sigma[i + l]);
+            z2[i + l] = step(&a, l, got[i + l], ref[i + l], bound[i + l], sigma[i + l]);
         }
     }
     for (int l = 0; i < n; i++, l++) {
-        step(&a, l, got[i], ref[i], bound[i], sigma[i]);
+        z2[i] = step(&a, l, got[i], ref[i], bound[i], sigma[i]);
     }
     *out = a;
     return lanes_sum(a.bad) == 0;
@@ -159,7 +167,7 @@ static void note_worst(at_tally *t, const at_example *e)
 }
 
 /* Element by element, where at least one is not within its bound. Returns the number unwritten. */
-static int64_t inspect(at_tally *t, lanes *a, const at_rule *rule, const int64_t row[3],
+static int64_t inspect(at_tally *t, lanes *a, double *z2, const at_rule *rule, const int64_t row[3],
                        int64_t first, const void *stored, const double *got, const double *ref,
                        const double *bound, const double *sigma, int64_t n)
 {
@@ -171,8 +179,9 @@ static int64_t inspect(at_tally *t, lanes *a, const at_rule *rule, const int64_t
         if (issue != AT_ISSUE_COUNT) {
             count(t, issue, &e);
         }
+        z2[i] = 0;
         if (isfinite(got[i]) && isfinite(ref[i])) {
-            step(a, (int)(i % LANES), got[i], ref[i], bound[i], sigma[i]);
+            z2[i] = step(a, (int)(i % LANES), got[i], ref[i], bound[i], sigma[i]);
             note_worst(t, &e);
             t->worst.n++;
         }
@@ -192,19 +201,105 @@ static void find_worst(at_tally *t, const int64_t row[3], int64_t first, const d
     }
 }
 
+static void note_group(at_least *least, double z2, int64_t n)
+{
+    double rms = sqrt(z2 / (double)n), log_tail = at_log_tail_rms(rms, n);
+    if (least->groups == 0 || !(log_tail >= least->log_tail)) {
+        least->log_tail = log_tail;
+        least->rms = rms;
+    }
+    least->groups++;
+}
+
+static void close_tile(at_tally *t)
+{
+    at_patch *patch = t->patch;
+    for (int i = 0; i < patch->used; i++) {
+        if (patch->n[i] > 0) {
+            note_group(&t->tile, patch->z2[i], patch->n[i]);
+        }
+        patch->z2[i] = 0;
+        patch->n[i] = 0;
+    }
+    patch->used = 0;
+}
+
+static void close_block(at_tally *t)
+{
+    if (t->patch->block_n > 0) {
+        note_group(&t->block, t->patch->block_z2, t->patch->block_n);
+    }
+    t->patch->block_z2 = 0;
+    t->patch->block_n = 0;
+}
+
+void at_tally_begin(at_tally *t, at_patch *patch)
+{
+    memset(patch, 0, sizeof *patch);
+    patch->tile = patch->block = -1;
+    t->patch = patch;
+}
+
+void at_tally_end(at_tally *t)
+{
+    close_tile(t);
+    close_block(t);
+    t->patch = NULL;
+}
+
+/* Closes what the row is no part of. */
+static void enter(at_tally *t, const int64_t row[3])
+{
+    at_patch *patch = t->patch;
+    bool same = row[0] == patch->b && row[1] == patch->h;
+    if (!same || row[2] / AT_PATCH_ROWS != patch->tile) {
+        close_tile(t);
+    }
+    if (!same || row[2] / AT_BLOCK_ROWS != patch->block) {
+        close_block(t);
+    }
+    patch->b = row[0];
+    patch->h = row[1];
+    patch->tile = row[2] / AT_PATCH_ROWS;
+    patch->block = row[2] / AT_BLOCK_ROWS;
+}
+
+/* The squares of n elements from column `first` of the row. */
+static void add_squares(at_patch *patch, int64_t first, const double *z2, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += AT_PATCH_COLUMNS) {
+        int64_t width = n - i < AT_PATCH_COLUMNS ? n - i : AT_PATCH_COLUMNS;
+        int64_t at = (first + i) / AT_PATCH_COLUMNS;
+        double sum = 0;
+        for (int64_t k = 0; k < width; k++) {
+            sum += z2[i + k];
+        }
+        patch->block_z2 += sum;
+        if (at < AT_PATCHES) {
+            patch->z2[at] += sum;
+            patch->n[at] += width;
+            patch->used = at >= patch->used ? (int)at + 1 : patch->used;
+        }
+    }
+    patch->block_n += n;
+}
+
 void at_tally_compare(at_tally *t, const at_rule *rule, const int64_t row[3], const void *stored,
                       const double *ref, const double *bound, const double *sigma)
 {
     size_t size = at_dtype_size(rule->dtype);
     int64_t unwritten = 0;
     double z2 = 0;
+    if (t->patch != NULL) {
+        enter(t, row);
+    }
     for (int64_t d = 0; d < rule->dim; d += PIECE) {
         int64_t n = rule->dim - d < PIECE ? rule->dim - d : PIECE;
-        double got[PIECE];
+        double got[PIECE], squares[PIECE];
         at_dtype_load_double(rule->dtype, got, (const unsigned char *)stored + (size_t)d * size,
                              (size_t)n);
         lanes a;
-        if (sweep(&a, got, ref + d, bound + d, sigma + d, n)) {
+        if (sweep(&a, squares, got, ref + d, bound + d, sigma + d, n)) {
             double top = lanes_max(a.ratio);
             if (top > t->worst.ratio || t->worst.n == 0) {
                 find_worst(t, row, d, got, ref + d, bound + d, n, top);
@@ -212,16 +307,21 @@ void at_tally_compare(at_tally *t, const at_rule *rule, const int64_t row[3], co
             t->worst.n += n;
         } else {
             a = (lanes){0};
-            unwritten +=
-                inspect(t, &a, rule, row, d, stored, got, ref + d, bound + d, sigma + d, n);
+            unwritten += inspect(t, &a, squares, rule, row, d, stored, got, ref + d, bound + d,
+                                 sigma + d, n);
         }
-        double z = lanes_max(a.z);
-        t->max_z = z > t->max_z ? z : t->max_z;
+        t->max_z = fmax(t->max_z, lanes_max(a.z));
+        t->max_error = fmax(t->max_error, lanes_max(a.error));
         z2 += lanes_sum(a.z2);
         t->sum_bias += lanes_sum(a.bias);
+        t->outliers += lanes_sum(a.far);
+        if (t->patch != NULL) {
+            add_squares(t->patch, d, squares, n);
+        }
     }
-    double row_z2 = rule->dim > 0 ? z2 / (double)rule->dim : 0;
-    t->row_z2 = row_z2 > t->row_z2 ? row_z2 : t->row_z2;
+    if (rule->dim > 0) {
+        note_group(&t->row, z2, rule->dim);
+    }
     t->sum_z2 += z2;
     t->checked += rule->dim;
     t->unwritten_rows += rule->dim > 0 && unwritten == rule->dim;
@@ -329,6 +429,15 @@ void at_tally_expect(at_tally *t, const at_rule *rule, const int64_t row[3], con
     t->unwritten_rows += live && rule->dim > 0 && unwritten == rule->dim;
 }
 
+static void merge_least(at_least *least, const at_least *later)
+{
+    if (later->groups > 0 && (least->groups == 0 || !(later->log_tail >= least->log_tail))) {
+        least->log_tail = later->log_tail;
+        least->rms = later->rms;
+    }
+    least->groups += later->groups;
+}
+
 void at_tally_merge(at_tally *t, const at_tally *later)
 {
     for (int i = 0; i < AT_ISSUE_COUNT; i++) {
@@ -344,9 +453,13 @@ void at_tally_merge(at_tally *t, const at_tally *later)
     t->unwritten_rows += later->unwritten_rows;
     t->listed += later->listed;
     t->max_z = later->max_z > t->max_z ? later->max_z : t->max_z;
-    t->row_z2 = later->row_z2 > t->row_z2 ? later->row_z2 : t->row_z2;
+    t->max_error = later->max_error > t->max_error ? later->max_error : t->max_error;
     t->sum_z2 += later->sum_z2;
     t->sum_bias += later->sum_bias;
+    t->outliers += later->outliers;
+    merge_least(&t->row, &later->row);
+    merge_least(&t->tile, &later->tile);
+    merge_least(&t->block, &later->block);
 }
 
 static int write_place(char *text, size_t room, const char *tensor, const at_example *e)
@@ -390,6 +503,29 @@ static void write_unwritten(at_reason *r, const at_tally *t, const at_example *e
                    place, e->n, t->checked, t->unwritten_rows);
 }
 
+static void measure_statistics(at_measure *m, const at_tally *t)
+{
+    double n = (double)(t->worst.n > 0 ? t->worst.n : 1);
+    m->max_z = t->max_z;
+    m->rms_z = sqrt(t->sum_z2 / n);
+    m->row_rms_z = t->row.rms;
+    m->tile_rms_z = t->tile.rms;
+    m->block_rms_z = t->block.rms;
+    m->bias_z = fabs(t->sum_bias) / sqrt(n);
+    m->max_error = t->max_error;
+    m->outliers = (int64_t)t->outliers;
+    m->compared = t->worst.n;
+    m->score[AT_STAT_MAX] = at_surprise(at_log_tail_normal(m->max_z), n);
+    m->score[AT_STAT_RMS] = m->rms_z;
+    m->score[AT_STAT_ROW] = at_surprise(t->row.log_tail, (double)t->row.groups);
+    m->score[AT_STAT_TILE] = at_surprise(t->tile.log_tail, (double)t->tile.groups);
+    m->score[AT_STAT_BLOCK] = at_surprise(t->block.log_tail, (double)t->block.groups);
+    m->score[AT_STAT_BIAS] = m->bias_z / sqrt(n);
+    m->score[AT_STAT_OUTLIERS] =
+        at_surprise(at_log_tail_count(m->outliers, n * at_tail_normal(FAR)), 1);
+    m->score[AT_STAT_ERROR] = m->max_error * 0x1p24;
+}
+
 void at_tally_conclude(at_measure *m, const at_tally *t, const char *tensor, int64_t dim)
 {
     int worst = AT_ISSUE_COUNT;
@@ -403,11 +539,7 @@ void at_tally_conclude(at_measure *m, const at_tally *t, const char *tensor, int
             worst = i;
         }
     }
-    double n = (double)(t->worst.n > 0 ? t->worst.n : 1);
-    m->max_z = t->max_z;
-    m->rms_z = sqrt(t->sum_z2 / n);
-    m->row_rms_z = sqrt(t->row_z2);
-    m->bias_z = fabs(t->sum_bias) / sqrt(n);
+    measure_statistics(m, t);
     const at_example *e = worst == AT_ISSUE_COUNT ? &t->worst : &t->issue[worst];
     bool measurable = worst == AT_ISSUE_COUNT || worst == AT_ISSUE_BOUND;
     m->max_ratio = measurable ? t->worst.ratio : HUGE_VAL;

@@ -42,6 +42,21 @@ typedef struct at_rule {
     uint32_t poison;
 } at_rule;
 
+/* The tile of 16 rows and the block of 64 rows of one head that a walk is in. */
+enum { AT_PATCH_COLUMNS = 8, AT_PATCH_ROWS = 16, AT_BLOCK_ROWS = 64, AT_PATCHES = 512 };
+typedef struct at_patch {
+    int64_t b, h, tile, block; /* tile < 0: none yet */
+    double z2[AT_PATCHES], block_z2;
+    int64_t n[AT_PATCHES], block_n; /* elements */
+    int used;                       /* of z2, n; columns past 4096 belong to no tile */
+} at_patch;
+
+/* The least likely of a number of groups of elements by its rms. */
+typedef struct at_least {
+    double log_tail, rms; /* log10 of its probability */
+    int64_t groups;
+} at_least;
+
 /* Order-dependent sums are merged in row order, so that threads change no bit. */
 typedef struct at_tally {
     at_example issue[AT_ISSUE_COUNT];
@@ -49,7 +64,10 @@ typedef struct at_tally {
     int64_t checked;  /* live elements looked at, with or without a reference */
     int64_t unwritten_rows;
     int64_t listed; /* rows that the reference holds */
-    double max_z, row_z2, sum_z2, sum_bias;
+    double max_z, sum_z2, sum_bias, max_error;
+    double outliers;
+    at_least row, tile, block;
+    at_patch *patch; /* of the walk; NULL: tiles and blocks are not looked at */
 } at_tally;
 
 /* What a row must hold where there is nothing to compute. */
@@ -90,6 +108,10 @@ void at_tally_classes(at_tally *t, const at_rule *rule, const int64_t row[3], co
 void at_tally_expect(at_tally *t, const at_rule *rule, const int64_t row[3], const void *stored,
                      at_expect expect, const double *want, const double *bound, at_issue nan,
                      at_issue other);
+
+/* Starts a walk with its patch, and closes the tile and block that it is in. */
+void at_tally_begin(at_tally *t, at_patch *patch);
+void at_tally_end(at_tally *t);
 
 /* Adds the tally of later rows. */
 void at_tally_merge(at_tally *t, const at_tally *later);

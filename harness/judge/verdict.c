@@ -85,6 +85,11 @@ at_kind at_kind_worse(at_kind a, at_kind b)
     return a > b ? a : b;
 }
 
+const char *const at_stat_names[] = {"max_z",  "rms_z",    "row_rms_z", "tile_rms_z", "block_rms_z",
+                                     "bias_z", "outliers", "max_error", NULL};
+_Static_assert(sizeof at_stat_names / sizeof at_stat_names[0] == AT_STAT_COUNT + 1,
+               "one name a statistic");
+
 const char *const at_step_names[] = {"claim", "forward", "backward", NULL};
 
 void at_verdict_init(at_verdict *v)
@@ -126,7 +131,17 @@ static at_json *measure_to_json(const at_measure *m)
     at_json_put_number(object, "max_z", m->max_z);
     at_json_put_number(object, "rms_z", m->rms_z);
     at_json_put_number(object, "row_rms_z", m->row_rms_z);
+    at_json_put_number(object, "tile_rms_z", m->tile_rms_z);
+    at_json_put_number(object, "block_rms_z", m->block_rms_z);
     at_json_put_number(object, "bias_z", m->bias_z);
+    at_json_put_integer(object, "outliers", m->outliers);
+    at_json_put_number(object, "max_error", m->max_error);
+    at_json_put_integer(object, "compared", m->compared);
+    at_json *score = at_json_object();
+    for (int i = 0; i < AT_STAT_COUNT; i++) {
+        at_json_put_number(score, at_stat_names[i], m->score[i]);
+    }
+    at_json_put(object, "score", score);
     at_json *index = at_json_array();
     for (int i = 0; i < 4; i++) {
         at_json_add_integer(index, m->index[i]);
@@ -248,7 +263,17 @@ static at_status measure_from_json(at_measure *m, const at_json *object, at_erro
     AT_TRY(read_real(object, "max_z", &m->max_z, err));
     AT_TRY(read_real(object, "rms_z", &m->rms_z, err));
     AT_TRY(read_real(object, "row_rms_z", &m->row_rms_z, err));
+    AT_TRY(read_real(object, "tile_rms_z", &m->tile_rms_z, err));
+    AT_TRY(read_real(object, "block_rms_z", &m->block_rms_z, err));
     AT_TRY(read_real(object, "bias_z", &m->bias_z, err));
+    AT_TRY(read_real(object, "max_error", &m->max_error, err));
+    AT_TRY(at_json_want_integer(object, "outliers", false, &m->outliers, err));
+    AT_TRY(at_json_want_integer(object, "compared", false, &m->compared, err));
+    const at_json *score = NULL;
+    AT_TRY(at_json_want_object(object, "score", false, &score, err));
+    for (int i = 0; i < AT_STAT_COUNT && score != NULL; i++) {
+        AT_TRY(read_real(score, at_stat_names[i], &m->score[i], err));
+    }
     AT_TRY(read_index(object, m->index, err));
     AT_TRY(read_real(object, "got", &m->got, err));
     AT_TRY(read_real(object, "want", &m->want, err));

@@ -59,13 +59,32 @@ typedef struct at_reason {
 typedef enum at_step { AT_STEP_CLAIM, AT_STEP_FORWARD, AT_STEP_BACKWARD, AT_STEP_COUNT } at_step;
 AT_API extern const char *const at_step_names[]; /* "claim" "forward" "backward" */
 
-/* Measures of one judged tensor. `index` is [b h s d] of the worst element (by err / bound). */
+/* Statistics of z = err / sigma over one tensor. */
+typedef enum at_stat {
+    AT_STAT_MAX,      /* largest |z| */
+    AT_STAT_RMS,      /* root mean square of z */
+    AT_STAT_ROW,      /* the same of the worst row */
+    AT_STAT_TILE,     /* ... of the worst tile of 16 rows x 8 columns */
+    AT_STAT_BLOCK,    /* ... of the worst block of 64 rows */
+    AT_STAT_BIAS,     /* |sum sign(ref) z| / sqrt(n) */
+    AT_STAT_OUTLIERS, /* number of |z| > 5 */
+    AT_STAT_ERROR,    /* largest |err| / (1 + |ref|) */
+    AT_STAT_COUNT
+} at_stat;
+AT_API extern const char *const at_stat_names[]; /* "max_z" "rms_z" ..., as in the record */
+
+/* Measures of one judged tensor. `index` is [b h s d] of the worst element (by err / bound).
+ * score: what limits apply to. For maxima and counts -log10 of the probability of as much under
+ * normal z of variance 1 with this number of elements, rows, tiles; 0 when that is 1 or more. RMS:
+ * the value; BIAS: the mean of sign(ref) z; ERROR: in units of 2^-24. */
 typedef struct at_measure {
     bool judged;
     at_kind kind;
     at_reason reason;
     double max_ratio; /* max err/bound; 0..1 for healthy kernels */
-    double max_z, rms_z, row_rms_z, bias_z;
+    double max_z, rms_z, row_rms_z, tile_rms_z, block_rms_z, bias_z, max_error;
+    int64_t outliers, compared; /* |z| > 5; elements with a finite reference */
+    double score[AT_STAT_COUNT];
     int64_t index[4];
     double got, want, bound;
     int64_t wrong, total; /* elements beyond the bound or of the wrong class; elements judged */

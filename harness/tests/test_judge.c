@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/judge/statistics.h"
 #include "harness/judge/tally.h"
 #include "harness/tests/bench.h"
 
@@ -380,7 +381,60 @@ static void test_statistics(void)
     CHECK(fabs(m->rms_z - sqrt(7.0 / 4)) < 1e-12);
     CHECK(fabs(m->row_rms_z - sqrt(5.0 / 2)) < 1e-12);
     CHECK(fabs(m->bias_z - 5 / sqrt(4.0)) < 1e-12);
+    CHECK_INT(m->outliers, 0);
+    CHECK_INT(m->compared, 4);
+    CHECK(fabs(m->score[AT_STAT_BIAS] - 5.0 / 4) < 1e-12);
+    CHECK(fabs(m->tile_rms_z - m->rms_z) < 1e-12 && fabs(m->block_rms_z - m->rms_z) < 1e-12);
     at_bench_close(&t);
+}
+
+/* One wrong tile, block and row among many: found where they are, also at the edges. */
+static void test_places(void)
+{
+    at_bench t;
+    at_bench_open(&t, "b=2:hq=2:sq=150:skv=4:dqk=8:dv=20:dtype=f32:pass=fwd");
+    at_gold_tensor *g = &t.gold.t[AT_O];
+    for (int64_t r = 0; r < g->rows; r++) {
+        const int64_t *row = g->row[r];
+        bool there = row[0] == 1 && row[1] == 0 && row[2] >= 48 && row[2] < 64;
+        for (int64_t d = 0; d < g->dim; d++) {
+            double z = there && d >= 16 ? 4 : 1, up = (r + d) % 2 == 0 ? 1 : -1;
+            g->bound[r * g->dim + d] = 10;
+            at_tensor_set(&t.p.t[AT_O], row[0], row[1], row[2], d,
+                          g->ref[r * g->dim + d] + z * up * g->sigma[r * g->dim + d]);
+        }
+    }
+    const at_measure *m = expect(&t, AT_O, AT_PASS, "");
+    CHECK(fabs(m->tile_rms_z - 4) < 1e-4); /* 16 rows x columns 16..19 */
+    CHECK(fabs(m->row_rms_z - sqrt((16 * 1 + 4 * 16) / 20.0)) < 1e-4);
+    CHECK(fabs(m->block_rms_z - sqrt((64 * 20 - 64 + 64 * 16) / (64 * 20.0))) < 1e-4);
+    CHECK(m->score[AT_STAT_TILE] > 10 && m->score[AT_STAT_BLOCK] < 1);
+    CHECK_INT(m->outliers, 0);
+    for (int i = 0; i < 3; i++) {
+        double *sigma = &g->sigma[(g->rows - 1 - i) * g->dim];
+        *sigma /= 8;
+    }
+    m = expect(&t, AT_O, AT_PASS, "");
+    CHECK_INT(m->outliers, 3);
+    CHECK(fabs(m->max_z - 8) < 1e-3 && m->score[AT_STAT_OUTLIERS] > 5);
+    at_bench_close(&t);
+}
+
+/* Tail probabilities against known values. */
+static void test_tails(void)
+{
+    CHECK(fabs(at_tail_normal(1.959963984540054) - 0.05) < 1e-12);
+    CHECK(fabs(at_log_tail_normal(29.999) - at_log_tail_normal(30.001)) < 0.03);
+    CHECK(fabs(at_log_tail_normal(40) + 349.136) < 2e-3); /* 2 x 3.66e-350, less 1/40^2 */
+    /* chi squared with 8 degrees of freedom: 15.507 is its 95th percentile */
+    CHECK(fabs(at_log_tail_rms(sqrt(15.5073130558655 / 8), 8) - log10(0.05)) < 1e-9);
+    CHECK(at_log_tail_rms(2, 1000) == at_log_tail_rms(2, 8));
+    CHECK(fabs(at_log_tail_rms(1.959963984540054, 1) - log10(0.05)) < 1e-9);
+    CHECK(fabs(at_log_tail_count(2, 0.01) - log10(0.01 * 0.01 / 2)) < 1e-9);
+    CHECK(at_log_tail_count(0, 0) == 0);
+    CHECK(fabs(at_surprise(-7, 1e4) - 3) < 1e-9 && at_surprise(-2, 1e4) == 0);
+    CHECK(at_surprise(-1e6, 1) == 300 && at_surprise((double)NAN, 1) == 300);
+    CHECK(at_surprise(at_log_tail_normal((double)NAN), 4) == 300);
 }
 
 const at_test at_tests[] = {
@@ -388,6 +442,8 @@ const at_test at_tests[] = {
     {"unit", "not_judged", test_not_judged},
     {"unit", "edge", test_edge},
     {"unit", "worst_element", test_worst_element},
+    {"unit", "places", test_places},
+    {"unit", "tails", test_tails},
     {"unit", "classes", test_classes},
     {"unit", "unwritten", test_unwritten},
     {"unit", "overflow", test_overflow},

@@ -61,6 +61,14 @@ static void fill_verdict(at_verdict *v)
     m->rms_z = 5e-324;
     m->row_rms_z = 3;
     m->bias_z = 4;
+    m->tile_rms_z = 5;
+    m->block_rms_z = 6;
+    m->max_error = 0.25;
+    m->outliers = 8;
+    m->compared = 9;
+    for (int i = 0; i < AT_STAT_COUNT; i++) {
+        m->score[i] = 10 + i;
+    }
     m->sensitivity = 0.6;
     m->wrong = 7;
     m->total = INT64_C(1) << 40;
@@ -100,6 +108,14 @@ static void check_measure(const at_measure *got, const at_measure *want)
     check_real(got->rms_z, want->rms_z);
     check_real(got->row_rms_z, want->row_rms_z);
     check_real(got->bias_z, want->bias_z);
+    check_real(got->tile_rms_z, want->tile_rms_z);
+    check_real(got->block_rms_z, want->block_rms_z);
+    check_real(got->max_error, want->max_error);
+    CHECK_INT(got->outliers, want->outliers);
+    CHECK_INT(got->compared, want->compared);
+    for (int i = 0; i < AT_STAT_COUNT; i++) {
+        check_real(got->score[i], want->score[i]);
+    }
     check_real(got->got, want->got);
     check_real(got->want, want->want);
     check_real(got->bound, want->bound);
