@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/select/possible.h"
 #include "harness/select/rules.h"
 
 enum { ENTRIES_MAX = 256 };
@@ -19,6 +20,7 @@ typedef struct entry {
 } entry;
 
 struct at_capabilities {
+    char path[4096]; /* for sentences */
     at_json *document;
     const char *name, *package, *doc, *arch_name;
     at_expr *covers; /* NULL: all cases */
@@ -169,6 +171,37 @@ static at_status read_entry(at_capabilities *set, entry *e, const at_json *o, at
     return compile_when(set, e, when, err);
 }
 
+static at_status fail_in_rule(at_error *err, at_status status, const char *path, const char *id)
+{
+    char place[64];
+    return at_fail_in(err, status, "%srule \"%.60s\"", at_rule_place(place, path, "rules", id), id);
+}
+
+/* Refuses conditions that no case meets. The file compiles. */
+static at_status check_possible(const at_capabilities *set, at_error *err)
+{
+    const at_json *object = at_json_get(set->document, "let");
+    const at_json *list = at_json_get(set->document, "rules");
+    at_possible *p = NULL;
+    at_status status = AT_OK;
+    at_possible_open(&p, NULL);
+    for (const at_json *m = at_json_first(object); status == AT_OK && m != NULL;
+         m = at_json_next(m)) {
+        status = at_possible_let(p, at_json_key(m), at_json_text(m), err);
+    }
+    for (const at_json *o = at_json_first(list); status == AT_OK && o != NULL;
+         o = at_json_next(o)) {
+        const char *when = at_json_text(at_json_get(o, "when"));
+        status = when != NULL ? at_possible_check(p, when, NULL, 0, err) : AT_OK;
+        if (status != AT_OK) {
+            status = fail_in_rule(err, at_fail_in(err, status, "when"), set->path,
+                                  at_json_text(at_json_get(o, "id")));
+        }
+    }
+    at_possible_close(p);
+    return status;
+}
+
 static at_status read_entries(at_capabilities *set, at_error *err)
 {
     const at_json *list = NULL;
@@ -193,7 +226,7 @@ static at_status read_entries(at_capabilities *set, at_error *err)
                                ? read_entry(set, e, o, err)
                                : at_fail(err, AT_INVALID, "more than %d rules", ENTRIES_MAX);
         if (status != AT_OK) {
-            return at_fail_in(err, status, "rule \"%.60s\"", id);
+            return fail_in_rule(err, status, set->path, id);
         }
     }
     return AT_OK;
@@ -215,11 +248,13 @@ at_status at_capabilities_open(at_capabilities **out, const char *corpus, const 
     if (set == NULL) {
         return at_fail(err, AT_NO_MEMORY, "no memory for the capability set %s", name);
     }
+    memcpy(set->path, path, sizeof path);
     at_status status = at_json_load(&set->document, path, err);
     if (status == AT_OK) {
         status = read_head(set, name, err);
         status = status == AT_OK ? read_lets(set, err) : status;
         status = status == AT_OK ? read_entries(set, err) : status;
+        status = status == AT_OK ? check_possible(set, err) : status;
         status = status == AT_OK ? AT_OK : at_fail_in(err, status, "%s", path);
     }
     if (status != AT_OK) {

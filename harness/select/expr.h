@@ -30,7 +30,8 @@ typedef enum at_expr_type {
     AT_EXPR_ANY /* only as `want` */
 } at_expr_type;
 
-/* A name beside the case keys. A RELEASE is always a constant. */
+/* A name beside the case keys. A RELEASE is a constant, but where nothing is evaluated
+ * (possible.h). */
 typedef struct at_expr_name {
     const char *name;
     at_expr_type type;        /* BOOL INT NAME RELEASE */
@@ -55,7 +56,7 @@ typedef struct at_expr_frame {
     int64_t arch;        /* at_arch in force, for `arch` and `sm` */
     uint32_t on;         /* bit i: backend i of the scope is still on */
     uint64_t bad;        /* bit i: slot i could not be evaluated; reading it is an error */
-    const int64_t *slot; /* values by slot; at most 64 */
+    const int64_t *slot; /* values by slot; at most 64 (possible.h numbers more) */
 } at_expr_frame;
 
 typedef struct at_expr at_expr;

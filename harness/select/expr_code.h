@@ -38,7 +38,10 @@ typedef enum at_expr_code {
     AT_OP_FIELD_BITS,  /* value: bit set of accepted words 0..63 */
     AT_OP_OVERLAP,     /* the top and value share a bit; or not */
     AT_OP_IF_FALSE,    /* value: where to go with the top kept; else drop the top */
-    AT_OP_IF_TRUE
+    AT_OP_IF_TRUE,
+    AT_OP_RELEASE, /* version of the slot `offset` against release `span`; value: AT_BELOW | .., all
+                      three: whether it is installed. This and the next are not for evaluation. */
+    AT_OP_UNKNOWN  /* a truth that depends on more than that */
 } at_expr_code;
 
 /* Signs that a comparison accepts. */
@@ -74,7 +77,9 @@ struct at_expr {
     bool constant;
     at_expr_type type;
     const char *const *names;
-    at_release release; /* of a RELEASE, which is always constant */
+    at_release release; /* of a RELEASE that is constant */
+    at_release *named;  /* those that AT_OP_RELEASE names */
+    uint32_t named_count;
     uint64_t keys, slots;
 };
 

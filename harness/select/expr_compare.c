@@ -200,6 +200,27 @@ static void emit_compare(at_parser *p, at_operand *a, const at_operand *b, int a
     at_parser_emit(p, op);
 }
 
+/* Versions of which one or both are not known yet. */
+static void compare_free(at_parser *p, at_operand *a, const at_operand *b, int accept,
+                         uint16_t column)
+{
+    at_operand slot = a->constant ? *b : *a;
+    at_operand with = a->constant ? *a : *b;
+    int turned = (accept & AT_EQUAL) | ((accept & AT_BELOW) != 0 ? AT_ABOVE : 0) |
+                 ((accept & AT_ABOVE) != 0 ? AT_BELOW : 0);
+    int64_t number = p->e->op[slot.start].value;
+    bool known = with.constant && with.release.count > 0;
+    at_parser_drop(p, a);
+    if (known) {
+        at_parser_emit_release(p, number, &with.release, a->constant ? turned : accept, column);
+    } else {
+        at_parser_emit(p, (at_expr_op){.code = AT_OP_UNKNOWN, .column = column});
+    }
+    a->kind = AT_EXPR_BOOL;
+    a->names = NULL;
+    a->constant = false;
+}
+
 at_status at_parse_compare(at_parser *p, at_operand *a, at_operand *b, int accept, uint16_t column)
 {
     AT_TRY(reconcile(p, a, b, column));
@@ -208,6 +229,10 @@ at_status at_parse_compare(at_parser *p, at_operand *a, at_operand *b, int accep
         char is[96];
         return at_parser_fail(p, column, "%s has no order; == and != are accepted",
                               at_operand_text(a, is));
+    }
+    if (a->kind == AT_EXPR_RELEASE && !(a->constant && b->constant)) {
+        compare_free(p, a, b, accept, column);
+        return AT_OK;
     }
     if (a->kind == AT_EXPR_RELEASE) {
         bool both = a->release.count > 0 && b->release.count > 0;
@@ -253,8 +278,10 @@ static void emit_in(at_parser *p, at_operand *a, uint32_t first, uint32_t count,
 {
     at_expr_op op = {.code = AT_OP_IN, .column = column, .offset = count, .value = first};
     if (small && is_field(p, a, p->e->count)) {
-        op = (at_expr_op){
-            .code = AT_OP_FIELD_BITS, .offset = p->e->op[a->start].offset, .value = (int64_t)bits};
+        op = (at_expr_op){.code = AT_OP_FIELD_BITS,
+                          .column = column,
+                          .offset = p->e->op[a->start].offset,
+                          .value = (int64_t)bits};
         at_parser_drop(p, a);
     }
     at_parser_emit(p, op);
@@ -281,7 +308,7 @@ static at_status parse_letter_in(at_parser *p, at_operand *a)
     }
     int64_t bits = 0;
     AT_TRY(letters_of(p, &word, &set, &bits));
-    at_parser_emit(p, (at_expr_op){.code = AT_OP_OVERLAP, .value = bits});
+    at_parser_emit(p, (at_expr_op){.code = AT_OP_OVERLAP, .column = word.column, .value = bits});
     *a = set;
     a->kind = AT_EXPR_BOOL;
     a->names = NULL;
@@ -311,6 +338,12 @@ at_status at_parse_in(at_parser *p, at_operand *a, uint16_t column)
                           at_release_compare(&a->release, &element.release) == 0);
     } while (at_parser_at(p, ","));
     AT_TRY(at_parser_expect(p, "}"));
+    if (release && !a->constant) {
+        at_parser_drop(p, a);
+        at_parser_emit(p, (at_expr_op){.code = AT_OP_UNKNOWN, .column = column});
+        a->kind = AT_EXPR_BOOL;
+        return AT_OK;
+    }
     if (release) {
         a->kind = AT_EXPR_BOOL;
         at_parser_replace(p, a, found);

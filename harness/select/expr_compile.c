@@ -79,6 +79,20 @@ void at_parser_emit(at_parser *p, at_expr_op op)
     p->stack_most = p->stack > p->stack_most ? p->stack : p->stack_most;
 }
 
+void at_parser_emit_release(at_parser *p, int64_t slot, const at_release *with, int accept,
+                            uint16_t column)
+{
+    at_release *named = realloc(p->e->named, (p->e->named_count + 1) * sizeof *named);
+    AT_ASSERT(named != NULL); /* only memory can run out */
+    named[p->e->named_count] = *with;
+    p->e->named = named;
+    at_parser_emit(p, (at_expr_op){.code = AT_OP_RELEASE,
+                                   .column = column,
+                                   .offset = (uint32_t)slot,
+                                   .value = accept,
+                                   .span = p->e->named_count++});
+}
+
 void at_parser_drop(at_parser *p, const at_operand *o)
 {
     p->e->count = o->start;
@@ -88,7 +102,7 @@ void at_parser_drop(at_parser *p, const at_operand *o)
 void at_parser_replace(at_parser *p, at_operand *o, int64_t value)
 {
     at_parser_drop(p, o);
-    at_parser_emit(p, (at_expr_op){.code = AT_OP_PUSH, .value = value});
+    at_parser_emit(p, (at_expr_op){.code = AT_OP_PUSH, .column = o->token.column, .value = value});
     o->constant = true;
     o->value = value;
 }
@@ -370,7 +384,7 @@ static at_status finish(at_parser *p, const at_operand *o, at_expr_type want)
     p->e->release = o->release;
     for (uint32_t i = 0; i < p->e->count; i++) {
         const at_expr_op *op = &p->e->op[i];
-        p->e->slots |= op->code == AT_OP_SLOT ? (uint64_t)1 << op->value : 0;
+        p->e->slots |= op->code == AT_OP_SLOT && op->value < 64 ? (uint64_t)1 << op->value : 0;
     }
     return AT_OK;
 }

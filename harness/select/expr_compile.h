@@ -56,6 +56,10 @@ void at_parser_replace(at_parser *p, at_operand *o, int64_t value);
 /* Evaluates its code, made of constants alone; an error stays for the evaluation. */
 void at_parser_fold(at_parser *p, at_operand *o);
 
+/* AT_OP_RELEASE; `accept` is its value. */
+void at_parser_emit_release(at_parser *p, int64_t slot, const at_release *with, int accept,
+                            uint16_t column);
+
 /* "an integer", "the unknown name "x"" */
 const char *at_operand_text(const at_operand *o, char text[96]);
 

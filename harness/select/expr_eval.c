@@ -284,6 +284,7 @@ void at_expr_close(at_expr *e)
     if (e != NULL) {
         free(e->op);
         free(e->pool);
+        free(e->named);
         free(e);
     }
 }

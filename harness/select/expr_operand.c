@@ -81,7 +81,7 @@ static void load_name(at_parser *p, at_operand *out, const at_expr_name *n)
     out->names = n->type == AT_EXPR_NAME ? n->names : NULL;
     out->release = n->release;
     p->e->keys |= n->keys;
-    if (n->slot < 0 || n->type == AT_EXPR_RELEASE) {
+    if (n->slot < 0) {
         push(p, out, (int)n->type, n->type == AT_EXPR_RELEASE ? 0 : n->value);
         return;
     }
@@ -172,8 +172,13 @@ static at_status parse_has(at_parser *p, at_operand *out)
     AT_TRY(at_parser_advance(p));
     AT_TRY(load_word(p, &o, NULL));
     out->kind = AT_EXPR_BOOL;
-    if (o.kind == AT_EXPR_RELEASE) {
+    if (o.kind == AT_EXPR_RELEASE && o.constant) {
         at_parser_replace(p, out, o.release.count > 0);
+    } else if (o.kind == AT_EXPR_RELEASE) {
+        int64_t slot = p->e->op[o.start].value;
+        at_parser_drop(p, out);
+        at_parser_emit_release(p, slot, &o.release, AT_BELOW | AT_EQUAL | AT_ABOVE, o.token.column);
+        out->constant = false;
     } else if (o.kind != AT_KIND_LIST) {
         return at_parser_fail(p, o.token.column, "has() asks for a version or a list, not %s",
                               at_operand_text(&o, is));

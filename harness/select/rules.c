@@ -13,8 +13,10 @@ static at_status load(at_selector *s, const char *corpus, const char *name, at_e
     AT_TRY(at_corpus_file(path, corpus, "selectors", "rule set", name, err));
     for (int i = 0; i < s->documents; i++) {
         if (strcmp(s->path[i], path) == 0) {
-            return at_fail(err, AT_INVALID, "%s: \"extends\" leads back to it: a cycle",
-                           s->path[0]);
+            const char *last = s->path[s->documents - 1];
+            char place[64];
+            return at_fail(err, AT_INVALID, "%s: %s\"extends\" leads back to %s: a cycle from %s",
+                           last, at_rule_place(place, last, "extends", NULL), name, s->path[0]);
         }
     }
     if (s->documents == AT_EXTENDS_MAX) {
@@ -232,7 +234,9 @@ static at_status read_rules(at_rule_file *f, const at_json *d, const char *file,
         }
         at_status status = read_rule(f, o, id, file, err);
         if (status != AT_OK) {
-            return at_fail_in(err, status, "rule \"%.60s\"", id);
+            char place[64];
+            return at_fail_in(err, status, "%srule \"%.60s\"",
+                              at_rule_place(place, file, "rules", id), id);
         }
     }
     return AT_OK;

@@ -80,6 +80,10 @@ typedef struct at_rule_file {
 at_status at_rules_read(at_selector *s, at_rule_file *out, const char *corpus, const char *name,
                         at_error *err) AT_MUST_CHECK;
 
+/* "line 3, column 5: " of the value of a member of the file's object, or of the last rule with that
+ * id in the list that it is; "" when it is not there. For sentences. */
+const char *at_rule_place(char out[64], const char *path, const char *key, const char *id);
+
 /* at_selector_decide_fast by the rules alone. */
 at_status at_rules_decide(at_decision *out, const at_selector *s, const at_case *c,
                           at_error *err) AT_MUST_CHECK;

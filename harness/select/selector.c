@@ -1,3 +1,4 @@
+#include "harness/select/possible.h"
 #include "harness/select/rules.h"
 
 #include <stdio.h>
@@ -84,6 +85,13 @@ static at_status compile_rule(at_selector *s, at_rule *r, const at_rule_text *t,
     return AT_OK;
 }
 
+static at_status fail_in_rule(at_error *err, at_status status, const at_rule_text *t)
+{
+    char place[64];
+    return at_fail_in(err, status, "%s: %srule \"%.60s\"", t->file,
+                      at_rule_place(place, t->file, "rules", t->id), t->id);
+}
+
 static at_status compile_rules(at_selector *s, const at_rule_file *f, at_error *err)
 {
     s->rule = calloc(f->rule_count + 1, sizeof *s->rule);
@@ -94,7 +102,7 @@ static at_status compile_rules(at_selector *s, const at_rule_file *f, at_error *
         s->rule_count++;
         at_status status = compile_rule(s, &s->rule[i], t, &gone, err);
         if (status != AT_OK) {
-            return at_fail_in(err, status, "%s: rule \"%.60s\"", t->file, t->id);
+            return fail_in_rule(err, status, t);
         }
     }
     return AT_OK;
@@ -253,6 +261,46 @@ static at_status fill_capabilities(const at_selector *s, at_backend_entry *b, at
     return AT_OK;
 }
 
+static at_status check_prefer(const at_selector *s, const at_possible *p, const at_rule_file *f,
+                              at_error *err)
+{
+    int number = 1;
+    for (const at_json *m = at_json_first(f->prefer); m != NULL; m = at_json_next(m), number++) {
+        const char *when = at_json_text(at_json_get(m, "when"));
+        at_status status = when != NULL
+                               ? at_possible_check(p, when, s->backend_name, s->backend_count, err)
+                               : AT_OK;
+        if (status != AT_OK) {
+            return at_fail_in(err, status, "%s: prefer %d: when", f->prefer_file, number);
+        }
+    }
+    return AT_OK;
+}
+
+/* Refuses conditions that no case and environment meets. The file compiles. */
+static at_status check_possible(const at_selector *s, const at_rule_file *f, at_error *err)
+{
+    at_possible *p = NULL;
+    at_status status = AT_OK;
+    at_possible_open(&p, &s->env);
+    for (size_t i = 0; status == AT_OK && i < f->let_count; i++) {
+        status = at_possible_let(p, f->let[i][0], f->let[i][1], err);
+        status = status == AT_OK
+                     ? AT_OK
+                     : at_fail_in(err, status, "%s: let \"%.60s\"", f->let_file[i], f->let[i][0]);
+    }
+    for (size_t i = 0; status == AT_OK && i < f->rule_count; i++) {
+        const at_rule_text *t = &f->rule[i];
+        status = at_possible_check(p, t->when, s->backend_name, s->backend_count, err);
+        if (status != AT_OK) {
+            status = fail_in_rule(err, at_fail_in(err, status, "when"), t);
+        }
+    }
+    status = status == AT_OK ? check_prefer(s, p, f, err) : status;
+    at_possible_close(p);
+    return status;
+}
+
 static at_status open_files(at_selector *s, const char *corpus, const char *name, const at_env *env,
                             at_error *err)
 {
@@ -264,6 +312,7 @@ static at_status open_files(at_selector *s, const char *corpus, const char *name
     status = status == AT_OK ? compile_lets(s, &f, err) : status;
     status = status == AT_OK ? compile_rules(s, &f, err) : status;
     status = status == AT_OK ? compile_prefer(s, &f, err) : status;
+    status = status == AT_OK ? check_possible(s, &f, err) : status;
     for (size_t i = 0; status == AT_OK && i < s->backend_count; i++) {
         at_backend_entry *b = &s->backend[i];
         if (b->choices != NULL && (status = choose_capabilities(s, b, err)) != AT_OK) {
