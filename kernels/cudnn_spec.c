@@ -36,6 +36,13 @@ static at_status check(const at_case *c, at_step step, at_reason *why)
     if (c->batch == 0 || c->len_q == 0 || c->len_kv == 0) {
         return refuse(why, "cudnn_empty", "b, sq or skv is 0: callers return before they ask");
     }
+    const bool fp8 = c->dtype == AT_F8E4M3 || c->dtype == AT_F8E5M2;
+    if (step == AT_STEP_BACKWARD && fp8 && c->bias == AT_BIAS_ALIBI) {
+        return refuse(why, "cudnn_fp8_alibi", "bias=alibi: the FP8 backward has no ALiBi");
+    }
+    if (step == AT_STEP_BACKWARD && fp8 && (c->grads & AT_GRAD_B) != 0) {
+        return refuse(why, "cudnn_fp8_dbias", "grads=b: the FP8 backward gives no bias gradient");
+    }
     if (step == AT_STEP_BACKWARD && c->page > 0) {
         return refuse(why, "cudnn_paged_backward", "page: the backward has no paged K and V");
     }

@@ -153,9 +153,9 @@ static void test_commands(void)
 {
     const at_tool *t = at_tool_run("select " CASE " --env fa3=2025-02,fa4=4.0.0b11");
     CHECK_INT(t->code, 0);
-    CHECK_HAS(t->out, CASE "\n  rule set    winner  admitted ");
-    CHECK_HAS(t->out, "\n  te-2.10     fused   fa3 fused unfused      fa2 mla.fa2\n  te-2.12 ");
-    CHECK_HAS(t->out, "\n  te-2.20     fused   fa2 fa3 fused unfused  fa4 fa4.yield_to_fa3\n");
+    CHECK_HAS(t->out, CASE "\n  rule set             winner  admitted ");
+    CHECK_HAS(t->out, "\n  te-2.10              fused   fa3 fused unfused       fa2 mla.fa2\n  te-2.12 ");
+    CHECK_HAS(t->out, "\n  te-2.20              fused   fa2 fa3 fused unfused   fa4 fa4.yield_to_fa3\n");
     CHECK_HAS(t->out, "environment: fa3=2025-02 is not accepted: 0 or 1\n");
     t = at_tool_run("select " CASE " --env cudnn=9.19.0 --format jsonl");
     CHECK_INT(t->code, 0);
