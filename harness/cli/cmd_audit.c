@@ -90,7 +90,10 @@ static int audit(const at_options *o, const char *corpus, const at_env *env)
                                       .space = o->space,
                                       .env = env,
                                       .sweep = o->sweep.item,
-                                      .sweep_count = (size_t)o->sweep.n};
+                                      .sweep_count = (size_t)o->sweep.n,
+                                      .results = o->results,
+                                      .only = o->backend,
+                                      .waivers = o->waivers};
     at_status status = at_audit_open(&audit, &request, &err);
     int exit_code = status == AT_OK ? print(audit, o) : at_usage_error("audit: %s", err.text);
     at_audit_close(audit);
@@ -103,6 +106,19 @@ static int check_words(const at_options *o)
         return at_usage_error(
             "audit: --diff takes two rule sets and a space, such as `attest audit "
             "--diff te-2.14 te-2.18 --arch sm90 --space training`");
+    }
+    if (o->results == NULL && (o->backend != NULL || o->waivers)) {
+        return at_usage_error("audit: --%s goes with --results",
+                              o->backend != NULL ? "backend" : "waivers");
+    }
+    if (o->results != NULL && (o->diff || o->space != NULL || o->selector == NULL ||
+                               o->word_count != 0 || at_cli_is_cudnn(o->selector))) {
+        return at_usage_error("audit: --results takes a rule set and no space, such as `attest "
+                              "audit --results attest-out --selector te-2.20 --arch sm90 --env "
+                              "fa3=2026-01`");
+    }
+    if (o->results != NULL) {
+        return -1;
     }
     if (!o->diff && (o->selector == NULL || o->space == NULL || o->word_count != 0)) {
         return at_usage_error(
@@ -122,7 +138,8 @@ int cmd_audit(int argc, char **argv)
     const uint64_t flags = AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(SPACE) |
                            AT_FLAG(SWEEP) | AT_FLAG(LIMIT) | AT_FLAG(DIFF) | AT_FLAG(CORPUS) |
                            AT_FLAG(DOCUMENT) | AT_FLAG(COLOR) | AT_FLAG(STAGE) | AT_FLAG(AGAINST) |
-                           AT_FLAG(CUDNN) | AT_FLAG(JOBS) | AT_FLAG(QUIET);
+                           AT_FLAG(CUDNN) | AT_FLAG(JOBS) | AT_FLAG(QUIET) | AT_FLAG(RESULTS) |
+                           AT_FLAG(BACKEND) | AT_FLAG(WAIVERS);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }

@@ -15,7 +15,7 @@ const at_command at_commands[] = {
     {"worker", "", NULL, cmd_worker},
     {"select", "CASE... [--selector NAME]", "who would serve it, and why the others not",
      cmd_select},
-    {"audit", "--selector NAME --space NAME", "check rule sets against what kernel builds can do",
+    {"audit", "--selector NAME --space NAME", "check rule sets against what kernel builds can do, or did",
      cmd_audit},
     {"bench", "[NAME...]", "throughput of the harness itself: reference case fill audit",
      cmd_bench},

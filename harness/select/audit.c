@@ -129,6 +129,7 @@ void at_audit_close(at_audit *audit)
         at_capabilities_close(audit->set[i].set);
         free(audit->set[i].kind);
     }
+    at_measured_close(audit->measured);
     free(audit->env);
     free(audit->boxes.box);
     free(audit->finding);

@@ -23,6 +23,10 @@ typedef struct at_audit_request {
     const at_env *env;
     const char *const *sweep;
     size_t sweep_count;
+    const char *results; /* of a sweep, results.jsonl or its folder, instead of a space and of the
+                            capability sets; NULL: none */
+    const char *only;    /* "fa3,cudnn@9.19.0": backends of the results that count; NULL: all */
+    bool waivers;        /* what a waiver covers says nothing */
 } at_audit_request;
 
 /* Decides every case of the space. A contradiction: a backend is admitted and its build (the

@@ -4,6 +4,7 @@
 
 #include "harness/select/audit.h"
 #include "harness/select/boxes.h"
+#include "harness/select/measured.h"
 #include "harness/select/popular.h"
 #include "harness/select/region.h"
 #include "harness/select/rules.h"
@@ -47,7 +48,8 @@ struct at_audit {
     at_boxes boxes;
     size_t *finding; /* by box: its number, from 1 */
     size_t findings;
-    at_popular *popular; /* may be NULL */
+    at_popular *popular;   /* may be NULL */
+    at_measured *measured; /* NULL: capability sets say what builds do */
 };
 
 /* Reads the space and opens a selector and its sets for each environment. */

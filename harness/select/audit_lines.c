@@ -63,6 +63,13 @@ bool at_audit_repro_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box
         return false;
     }
     at_audit_answer at = at_audit_answer_at(a, b, b->example);
+    if (at.capability.backend != NULL) { /* it was measured: once more */
+        c = a->region->list[b->item];
+        (void)at_case_print(&c, text);
+        (void)snprintf(out, AT_LINE_TEXT, "%s repro '%s' --backend %s",
+                       tool != NULL ? tool : "attest", text, at.capability.backend);
+        return true;
+    }
     (void)snprintf(name, sizeof name, "modelled.%s", at_capabilities_name(at.set));
     const at_backend *backend = at_registry_find(name);
     at_audit_case(&c, a, b->example);

@@ -20,8 +20,9 @@ static void print_title(const at_audit *a, const at_box *b, size_t number, FILE 
         (void)fprintf(out, "%s is admitted, and its %s is silently wrong in %s\n\n> %s\n", backend,
                       at_step_names[k->step], k->tensor, k->message);
     } else {
-        (void)fprintf(out, "%s is admitted, and its %s refuses\n\n> %s\n", backend,
-                      at_step_names[k->step], k->message);
+        (void)fprintf(out, "%s is admitted, and its %s %s\n\n> %s\n", backend,
+                      at_step_names[k->step], a->measured != NULL ? "fails" : "refuses",
+                      k->message);
     }
 }
 

@@ -63,6 +63,36 @@ static at_status open_set(const at_audit_set **out, at_audit *a, const char *cor
     return find_kinds(a, s, err);
 }
 
+/* The same of a backend's measured verdicts. */
+static at_status open_measured(const at_audit_set **out, at_audit *a, const at_selector *s,
+                               size_t backend, at_error *err)
+{
+    const char *name[AT_MEASURED_NAMES];
+    char model[AT_MEASURED_TEXT];
+    at_capabilities *set = NULL;
+    at_selector_measured(s, backend, name, model);
+    at_status status = at_measured_set_open(&set, a->measured, name, err);
+    if (status != AT_OK || set == NULL) {
+        return status == AT_OK ? AT_OK
+                               : at_fail_in(err, status, "%s", at_selector_backend(s, backend));
+    }
+    for (size_t i = 0; i < a->sets; i++) {
+        if (strcmp(at_capabilities_name(a->set[i].set), at_capabilities_name(set)) == 0) {
+            at_capabilities_close(set);
+            *out = &a->set[i];
+            return AT_OK;
+        }
+    }
+    if (a->sets == AT_AUDIT_SETS_MAX) {
+        at_capabilities_close(set);
+        return at_fail(err, AT_INVALID, "more than %d backends in the results", AT_AUDIT_SETS_MAX);
+    }
+    at_audit_set *made = &a->set[a->sets++];
+    made->set = set;
+    *out = made;
+    return find_kinds(a, made, err);
+}
+
 static at_status copy_env(at_env **out, const at_env *env, at_error *err)
 {
     for (size_t i = 0; i < at_env_size(env); i++) {
@@ -83,14 +113,17 @@ static at_status open_env(at_audit *a, at_audit_env *e, uint64_t number,
     a->backends = at_selector_backends(e->selector);
     for (size_t i = 0; i < a->backends; i++) {
         const char *name = at_selector_capabilities(e->selector, i);
-        if (name != NULL && at_capabilities_exist(request->corpus, name, NULL) != AT_OK) {
+        if (a->measured != NULL) {
+            AT_TRY(open_measured(&e->set[i], a, e->selector, i, err));
+        } else if (name != NULL && at_capabilities_exist(request->corpus, name, NULL) != AT_OK) {
             e->missing[i] = name;
         } else if (name != NULL) {
             AT_TRY(open_set(&e->set[i], a, request->corpus, name, err));
         }
     }
     at_case c = a->region->base;
-    return a->region->list != NULL || at_selector_arch(e->selector, &c) != AT_ARCH_ANY
+    return (a->region->list != NULL && a->measured == NULL) ||
+                   at_selector_arch(e->selector, &c) != AT_ARCH_ANY
                ? AT_OK
                : at_fail(err, AT_INVALID,
                          "an audit of %s asks for the arch: give it as --arch sm90",
@@ -101,7 +134,16 @@ static at_status open_env(at_audit *a, at_audit_env *e, uint64_t number,
 static at_status open_space(at_audit *a, const at_selector *s, const at_audit_request *request,
                             at_error *err)
 {
-    at_status status = at_region_open(&a->region, request->corpus, request->space, err);
+    at_status status = AT_OK;
+    if (request->results != NULL) {
+        size_t n = 0;
+        AT_TRY(
+            at_measured_open(&a->measured, request->results, request->only, request->waivers, err));
+        const at_case *list = at_measured_cases(a->measured, &n);
+        at_region_of_cases(&a->region, "results", list, n);
+    } else {
+        status = at_region_open(&a->region, request->corpus, request->space, err);
+    }
     const at_env_table *table[] = {&s->env};
     const at_region_sweep_request what = {.table = table,
                                           .table_count = 1,

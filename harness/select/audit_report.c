@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { PARTS_SHOWN = 3, EVIDENCE_SHOWN = 16 };
+enum { PARTS_SHOWN = 3, EVIDENCE_SHOWN = 16, VERDICTS_SHOWN = 3 };
 
 size_t at_audit_shown(const at_audit *audit, size_t limit, size_t *box)
 {
@@ -37,8 +37,8 @@ static void print_heading(const at_audit *a, const at_box *b, size_t number, FIL
         (void)fprintf(out, "%s is admitted, and its %s is silently wrong in %s%s: %s\n", backend,
                       at_step_names[k->step], k->tensor, plain, k->message);
     } else {
-        (void)fprintf(out, "%s is admitted, and its %s refuses%s: %s\n", backend,
-                      at_step_names[k->step], plain, k->message);
+        (void)fprintf(out, "%s is admitted, and its %s %s%s: %s\n", backend, at_step_names[k->step],
+                      a->measured != NULL ? "fails" : "refuses", plain, k->message);
     }
 }
 
@@ -97,25 +97,38 @@ static void print_lines(const at_audit *a, const at_box *b, const at_audit_style
     }
 }
 
+static bool is_told(const at_audit_answer *told, size_t n, const at_audit_answer *at)
+{
+    for (size_t t = 0; t < n; t++) {
+        if (told[t].set == at->set && told[t].entry == at->entry) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each claim once; of measured verdicts the first ones. */
 static void print_evidence(const at_audit *a, size_t first, FILE *out)
 {
     at_audit_answer told[EVIDENCE_SHOWN], at[EVIDENCE_SHOWN];
-    size_t known = 0;
+    const size_t most = a->measured != NULL ? VERDICTS_SHOWN : EVIDENCE_SHOWN;
+    size_t known = 0, more = 0;
     for (size_t i = first; i < a->boxes.count; i++) {
         size_t n = a->finding[i] == a->finding[first]
                        ? at_audit_evidence(at, EVIDENCE_SHOWN, a, &a->boxes.box[i])
                        : 0;
-        for (size_t k = 0; k < n && known < EVIDENCE_SHOWN; k++) {
-            size_t t = 0;
-            while (t < known && !(told[t].set == at[k].set && told[t].entry == at[k].entry)) {
-                t++;
+        for (size_t k = 0; k < n; k++) {
+            if (known == most || is_told(told, known, &at[k])) {
+                more += known == most && a->measured != NULL;
+                continue;
             }
-            if (t == known) {
-                told[known++] = at[k];
-                (void)fprintf(out, "   evidence %s, %s: %s\n", at[k].capability.evidence,
-                              at_capabilities_name(at[k].set), at[k].capability.source);
-            }
+            told[known++] = at[k];
+            (void)fprintf(out, "   evidence %s, %s: %s\n", at[k].capability.evidence,
+                          at_capabilities_name(at[k].set), at[k].capability.source);
         }
+    }
+    if (more > 0) {
+        (void)fprintf(out, "   evidence and %zu more verdict%s\n", more, more == 1 ? "" : "s");
     }
 }
 
@@ -228,6 +241,9 @@ static void print_sets(const at_audit *a, FILE *out)
     for (size_t i = 0; i < a->backends; i++) {
         const char *backend = at_selector_backend(a->env[0].selector, i), *told[64];
         size_t n = 0;
+        if (a->measured != NULL && a->env[0].set[i] == NULL) {
+            (void)fprintf(out, "%s is not audited: the results have no verdict of it\n", backend);
+        }
         for (size_t e = 0; e < a->envs && n < sizeof told / sizeof *told; e++) {
             const at_audit_set *set = a->env[e].set[i];
             const char *name = set != NULL ? at_capabilities_name(set->set) : a->env[e].missing[i];
@@ -258,8 +274,9 @@ void at_audit_print(const at_audit *audit, FILE *out, const at_audit_style *styl
     }
     (void)fprintf(out,
                   ", space %s: %" PRIu64 " cases decided, %" PRIu64
-                  " contradict what builds can do, in %zu box%s\n",
-                  audit->region->name, audit->cases, audit->contradictions, audit->boxes.count,
+                  " contradict what builds %s, in %zu box%s\n",
+                  audit->region->name, audit->cases, audit->contradictions,
+                  audit->measured != NULL ? "did" : "can do", audit->boxes.count,
                   audit->boxes.count == 1 ? "" : "es");
     if (!style->brief) {
         print_env(audit, out);

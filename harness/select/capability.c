@@ -4,31 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/select/capability_core.h"
 #include "harness/select/possible.h"
 #include "harness/select/rules.h"
 
 enum { ENTRIES_MAX = 256 };
 
 const char *const at_outcome_names[] = {"unknown", "runs", "refuses", "wrong", NULL};
-
-typedef struct entry {
-    at_capability what;
-    at_step step;
-    at_expr *when; /* NULL: always */
-    bool never;
-    uint64_t keys, slots;
-} entry;
-
-struct at_capabilities {
-    char path[4096]; /* for sentences */
-    at_json *document;
-    const char *name, *package, *doc, *arch_name;
-    at_expr *covers; /* NULL: all cases */
-    int64_t arch;
-    at_lets lets;
-    size_t count;
-    entry *entry;
-};
 
 static int64_t index_of(const char *const *list, const char *text)
 {
@@ -114,7 +96,8 @@ static at_status check_outcome(const at_capability *c, at_step step, at_error *e
     return AT_OK;
 }
 
-static at_status compile_when(at_capabilities *set, entry *e, const char *text, at_error *err)
+static at_status compile_when(at_capabilities *set, at_capability_entry *e, const char *text,
+                              at_error *err)
 {
     const at_expr_scope scope = {.name = set->lets.name, .name_count = set->lets.count};
     at_expr *when = NULL;
@@ -134,7 +117,8 @@ static at_status compile_when(at_capabilities *set, entry *e, const char *text, 
     return AT_OK;
 }
 
-static at_status read_entry(at_capabilities *set, entry *e, const at_json *o, at_error *err)
+static at_status read_entry(at_capabilities *set, at_capability_entry *e, const at_json *o,
+                            at_error *err)
 {
     static const char *const members[] = {"id",      "when",     "step",   "outcome", "tensor",
                                           "message", "evidence", "source", NULL};
@@ -220,7 +204,7 @@ static at_status read_entries(at_capabilities *set, at_error *err)
                 return at_fail(err, AT_INVALID, "rule \"%.60s\": the id stands twice", id);
             }
         }
-        entry *e = &set->entry[set->count++];
+        at_capability_entry *e = &set->entry[set->count++];
         e->what.id = id;
         at_status status = set->count <= ENTRIES_MAX
                                ? read_entry(set, e, o, err)
@@ -275,6 +259,7 @@ void at_capabilities_close(at_capabilities *set)
         at_expr_close(set->covers);
         at_lets_close(&set->lets);
         at_json_close(set->document);
+        at_measured_set_close(set->measured);
         free(set);
     }
 }
@@ -307,6 +292,10 @@ at_status at_capability_find_fast(int *out, const at_capabilities *set, const at
     at_expr_frame frame = {.c = c, .arch = arch != AT_ARCH_ANY ? arch : set->arch, .slot = slot};
     int64_t covered = 1;
     *out = -1;
+    if (set->measured != NULL) {
+        *out = at_measured_find(set->measured, c, step);
+        return AT_OK;
+    }
     if (set->covers != NULL && at_expr_eval(&covered, set->covers, &frame, err) != AT_OK) {
         return at_fail_in(err, AT_INVALID, "capability set %s: covers", set->name);
     }
@@ -314,7 +303,7 @@ at_status at_capability_find_fast(int *out, const at_capabilities *set, const at
         return AT_OK;
     }
     for (size_t i = 0; i < set->count; i++) {
-        const entry *e = &set->entry[i];
+        const at_capability_entry *e = &set->entry[i];
         int64_t holds = 1;
         if (e->never || e->step != step) {
             continue;

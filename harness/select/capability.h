@@ -28,6 +28,7 @@ typedef struct at_capability {
     const char *message;  /* REFUSES: what the build says; WRONG: what goes wrong */
     const char *evidence; /* "read" "reported" "measured" */
     const char *source;
+    const char *backend; /* that was measured, for `attest repro`; NULL in the sets of the corpus */
 } at_capability;
 
 /* A file that cannot be used is AT_INVALID with one sentence that names file, rule and column. */

@@ -199,6 +199,25 @@ bool at_selector_rule_is_callers(const at_selector *s, size_t rule)
                                 : s->called->reasons->reason[rule - s->rule_count].caller;
 }
 
+void at_selector_measured(const at_selector *s, size_t i, const char *name[AT_MEASURED_NAMES],
+                          char model[AT_MEASURED_TEXT])
+{
+    const char *set = at_selector_capabilities(s, i);
+    size_t n = 0;
+    for (const at_json *m = at_json_first(s->backend[i].measured);
+         m != NULL && n < AT_MEASURED_NAMES - 2; m = at_json_next(m)) {
+        name[n++] = at_json_text(m);
+    }
+    if (n == 0) {
+        name[n++] = s->backend[i].name;
+    }
+    if (set != NULL) {
+        (void)snprintf(model, AT_MEASURED_TEXT, "modelled.%s", set);
+        name[n++] = model;
+    }
+    name[n] = NULL;
+}
+
 size_t at_selector_rules(const at_selector *s)
 {
     return s->rule_count + (s->called != NULL ? s->called->reasons->count : 0);

@@ -307,6 +307,16 @@ static at_status read_space(at_region *r, const char *path, const char *name, at
     return status == AT_OK ? AT_OK : at_fail_in(err, status, "%s", path);
 }
 
+static void finish_list(at_region *r, size_t count, const char *doc)
+{
+    at_case_init(&r->base);
+    r->left = r->right = -1;
+    r->cells = count;
+    r->axis[0] = (at_region_axis){.name = "case", .count = count};
+    r->axes = 1;
+    r->doc = doc;
+}
+
 /* The cases of a suite: one axis without points. */
 static at_status read_suite(at_region *r, const char *corpus, const char *word, at_error *err)
 {
@@ -323,12 +333,7 @@ static at_status read_suite(at_region *r, const char *corpus, const char *word, 
         count += !again;
     }
     at_suite_close(suite);
-    at_case_init(&r->base);
-    r->left = r->right = -1;
-    r->cells = count;
-    r->axis[0] = (at_region_axis){.name = "case", .count = count};
-    r->axes = 1;
-    r->doc = "cases of a suite";
+    finish_list(r, count, "cases of a suite");
     return count > 0 ? AT_OK : at_fail(err, AT_INVALID, "%s holds no case", word);
 }
 
@@ -377,6 +382,19 @@ at_status at_region_open(at_region **out, const char *corpus, const char *name, 
     }
     *out = r;
     return AT_OK;
+}
+
+void at_region_of_cases(at_region **out, const char *name, const at_case *list, size_t n)
+{
+    at_region *r = calloc(1, sizeof *r);
+    AT_ASSERT(r != NULL && n > 0);
+    r->envs = 1;
+    (void)snprintf(r->name, sizeof r->name, "%s", name);
+    r->list = calloc(n, sizeof *r->list);
+    AT_ASSERT(r->list != NULL); /* only memory can run out */
+    memcpy(r->list, list, n * sizeof *list);
+    finish_list(r, n, "cases of measured verdicts");
+    *out = r;
 }
 
 void at_region_locate(at_region_place *out, const at_region *region, uint64_t cell)

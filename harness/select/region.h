@@ -64,6 +64,9 @@ typedef struct at_region_place {
 at_status at_region_open(at_region **out, const char *corpus, const char *name,
                          at_error *err) AT_MUST_CHECK;
 
+/* A space that is a list of n > 0 cases. */
+void at_region_of_cases(at_region **out, const char *name, const at_case *list, size_t n);
+
 /* Puts axes of environments before the others: those of the space's "env", then one for each text
  * "KEY=VALUES" of `sweep`. VALUES are joined by commas; integers may be ranges such as 1..8/2; `*`
  * is every value of a key that has a list. A key that `given` (may be NULL) holds is not swept.

@@ -54,7 +54,7 @@ static at_status check_head(const at_json *d, const char *name, at_error *err)
 
 static at_status read_backend(at_selector *s, const at_json *b, at_error *err)
 {
-    static const char *const members[] = {"name", "doc", "capabilities", NULL};
+    static const char *const members[] = {"name", "doc", "capabilities", "measured", NULL};
     at_backend_entry *e = &s->backend[s->backend_count];
     const at_json *sets = NULL;
     const char *capabilities = "";
@@ -65,6 +65,13 @@ static at_status read_backend(at_selector *s, const at_json *b, at_error *err)
     AT_TRY(at_json_only_keys(b, members, err));
     AT_TRY(at_json_want_text(b, "name", true, &e->name, err));
     AT_TRY(at_json_want_text(b, "doc", true, &e->doc, err));
+    AT_TRY(at_json_want_array(b, "measured", false, &e->measured, err));
+    for (const at_json *m = at_json_first(e->measured); m != NULL; m = at_json_next(m)) {
+        if (at_json_text(m) == NULL) {
+            return at_fail(err, AT_INVALID, "backend \"%.60s\": \"measured\" must hold texts",
+                           e->name);
+        }
+    }
     sets = at_json_get(b, "capabilities");
     if (sets != NULL && at_json_type(sets) == AT_JSON_ARRAY) {
         e->choices = sets;

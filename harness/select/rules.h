@@ -40,7 +40,8 @@ typedef struct at_prefer {
 
 typedef struct at_backend_entry {
     const char *name, *doc;
-    const at_json *choices; /* of capability sets by condition; NULL: one, in capabilities */
+    const at_json *choices;  /* of capability sets by condition; NULL: one, in capabilities */
+    const at_json *measured; /* names of backends in results; NULL: its own */
     char capabilities[AT_ENV_VALUE_TEXT * 2]; /* "" : none named */
 } at_backend_entry;
 

@@ -75,6 +75,11 @@ AT_API size_t at_selector_backends(const at_selector *s);
 AT_API const char *at_selector_backend(const at_selector *s, size_t i);
 /* Name of the capability set of the build that the environment names; NULL: none. */
 AT_API const char *at_selector_capabilities(const at_selector *s, size_t i);
+/* Names under which results of a sweep have it, NULL-terminated: those of the rule file's
+ * "measured" or its own, and the model of that capability set. */
+enum { AT_MEASURED_NAMES = 16, AT_MEASURED_TEXT = 160 };
+AT_API void at_selector_measured(const at_selector *s, size_t i,
+                                 const char *name[AT_MEASURED_NAMES], char model[AT_MEASURED_TEXT]);
 AT_API size_t at_selector_rules(const at_selector *s);
 AT_API at_refusal at_selector_rule(const at_selector *s, size_t rule); /* backend NULL */
 /* The rule says what the caller cannot ask or has switched off ("caller": true in the file). */

@@ -63,7 +63,7 @@ static void test_refused_heads(void)
     REFUSED(HEAD("x") "\"backends\":[{\"name\":\"a\",\"doc\":\"\"},{\"name\":\"a\",\"doc\":\"\"}]}",
             "the backend \"a\" stands twice");
     REFUSED(HEAD("x") "\"backends\":[{\"name\":\"a\",\"doc\":\"\",\"kind\":1}]}",
-            "unknown member \"kind\"; accepted: name, doc, capabilities");
+            "unknown member \"kind\"; accepted: name, doc, capabilities, measured");
     REFUSED(
         HEAD("x") "\"backends\":[{\"name\":\"a\",\"doc\":\"\",\"capabilities\":\"q-{nokey}\"}]}",
         "backend \"a\": \"capabilities\" names the unknown key \"nokey\"");
