@@ -33,6 +33,8 @@ int cmd_explain(int argc, char **argv);
 int cmd_select(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
+int cmd_selftest(int argc, char **argv);
 
 /* Prints "attest: sentence" (and the hint to --help) on stderr; returns AT_EXIT_USAGE. */
 int at_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

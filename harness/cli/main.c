@@ -19,6 +19,8 @@ const at_command at_commands[] = {
      cmd_audit},
     {"bench", "[NAME...]", "throughput of the harness itself: reference case fill audit",
      cmd_bench},
+    {"selftest", "", "planted faults: how many the judge catches; false alarms", cmd_selftest},
+    {"calibrate", "", "measure the limits of the statistical tier on healthy runs", cmd_calibrate},
     {NULL, NULL, NULL, NULL},
 };
 const char *at_program = "attest";

@@ -99,6 +99,14 @@ static const flag flags[AT_FLAG_COUNT] = {
                          "print every case before it is launched"},
     [AT_FLAG_THREADS] = {"threads", 0, INTEGER, AT(threads), "N", 1, 1024,
                          "threads to measure with (one a core)"},
+    [AT_FLAG_DRAW] = {"seed", 0, TEXT, AT(seed), "N", 0, 0, "seed of the drawn cases (0)"},
+    [AT_FLAG_FILE] = {"output", 'o', TEXT, AT(output), "FILE", 0, 0, "write here, not to stdout"},
+    [AT_FLAG_RUNS] = {"runs", 0, INTEGER, AT(runs), "N", 1, INT64_MAX,
+                      "healthy runs: of each class, dtype and group to calibrate; in all to test"},
+    [AT_FLAG_FULL] = {"full", 0, SWITCH, AT(full), NULL, 0, 0,
+                      "every fault on every dtype and distribution, 10^6 healthy runs, long keys"},
+    [AT_FLAG_LIMITS] = {"limits", 0, TEXT, AT(limits), "FILE|none", 0, 0,
+                        "limits of the statistical tier (CORPUS/limits/cpu.json)"},
 };
 
 static const at_command *find_command(const char *name)

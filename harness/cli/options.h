@@ -49,6 +49,11 @@ typedef enum at_flag_id {
     AT_FLAG_QUIET,
     AT_FLAG_VERBOSE,
     AT_FLAG_THREADS,
+    AT_FLAG_DRAW, /* --seed of drawn cases */
+    AT_FLAG_FILE, /* --output of one file */
+    AT_FLAG_RUNS,
+    AT_FLAG_FULL,
+    AT_FLAG_LIMITS,
     AT_FLAG_COUNT
 } at_flag_id;
 #define AT_FLAG(name) (UINT64_C(1) << AT_FLAG_##name)
@@ -68,12 +73,12 @@ typedef struct at_options {
     const char *filter;  /* extended regular expression over the case text */
     const char *pass, *seed, *output, *baseline;
     const char *selector, *arch, *space, *stage, *against, *cudnn, *why_not, *results, *dump,
-        *corpus;
+        *corpus, *limits;
     at_option_list env, plugin, worker, sweep;
-    int64_t jobs, max_cases, repeat, limit, threads;
+    int64_t jobs, max_cases, repeat, limit, threads, runs;
     int64_t shard_index, shard_count; /* 1-based; 1/1 unless given */
     double case_timeout, deadline;    /* seconds; 0: not given */
-    bool resume, dry_run, strict, force_refused, waivers, quiet, verbose, diff;
+    bool resume, dry_run, strict, force_refused, waivers, quiet, verbose, diff, full;
     const char *format, *color; /* as given, or NULL */
     bool jsonl, markdown;       /* --format */
     bool colors;                /* stdout wants colour: --color, NO_COLOR and the terminal decide */

@@ -408,3 +408,48 @@ bool at_judge_same(const at_problem *p, at_step step, const void *copy, at_error
     comparison c = {copy, p, what};
     return each_live_row(p, step, &c, same_row);
 }
+
+/* Largest finite magnitude of n stored elements. */
+static double top_of(at_dtype dtype, const unsigned char *bits, int64_t n)
+{
+    double top = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double x;
+        at_dtype_load_double(dtype, &x, bits + (size_t)i * at_dtype_size(dtype), 1);
+        top = isfinite(x) && fabs(x) > top ? fabs(x) : top;
+    }
+    return top;
+}
+
+static bool near_row(void *state, at_tensor_id id, const int64_t row[3], const void *stored,
+                     size_t size)
+{
+    (void)row;
+    comparison *c = state;
+    at_dtype dtype = c->p->t[id].dtype;
+    size_t one = at_dtype_size(dtype);
+    const unsigned char *now = stored, *then = c->copy;
+    c->copy += size;
+    if (memcmp(then, now, size) == 0) {
+        return true;
+    }
+    double scale = top_of(dtype, then, (int64_t)(size / one));
+    scale = id == AT_LSE && scale < 1 ? 1 : scale;
+    double slack = at_dtype_roundoff(dtype) * scale;
+    slack = slack > at_dtype_tiny(dtype) ? slack : at_dtype_tiny(dtype);
+    for (size_t at = 0; at < size; at += one) {
+        double was, is;
+        at_dtype_load_double(dtype, &was, then + at, 1);
+        at_dtype_load_double(dtype, &is, now + at, 1);
+        if (memcmp(then + at, now + at, one) != 0 && !(fabs(is - was) <= slack)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool at_judge_near(const at_problem *p, at_step step, const void *copy)
+{
+    comparison c = {copy, p, NULL};
+    return each_live_row(p, step, &c, near_row);
+}

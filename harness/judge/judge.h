@@ -27,6 +27,10 @@ AT_API size_t at_judge_keep_size(const at_problem *p, at_step step);
 AT_API void at_judge_keep(const at_problem *p, at_step step, void *copy);
 AT_API bool at_judge_same(const at_problem *p, at_step step, const void *copy, at_error *what);
 
+/* Whether every live element of the step's outputs is within one rounding, at its row's scale, of
+ * the copy; where one of the two is not finite, the bits must agree. */
+AT_API bool at_judge_near(const at_problem *p, at_step step, const void *copy);
+
 /* Teeth: applies the hard fault set to the reference output of every judged tensor and counts those
  * that the rule would flag; a fault that is a no-op within u on this case does not count. Also
  * measures the soft set (sensitivity; 0 where no fault of it applies) and takes over the share.

@@ -119,6 +119,14 @@ static void test_corpus(void)
     all_fit("rules", "selectors");
     all_fit("capabilities", "capabilities");
     all_fit("space", "spaces");
+    all_fit("limits", "limits");
+}
+
+static void test_selftest(void)
+{
+    const at_tool *t = at_tool_run("selftest --format jsonl --threads 1 -q --runs 1");
+    at_tool_write("selftest.jsonl", t->out);
+    fits("selftest", "selftest.jsonl");
 }
 
 static void test_audit(void)
@@ -166,6 +174,10 @@ static void test_schemas_bite(void)
     CHECK_INT(validate("audit", "bad.jsonl"), 1);
     at_tool_write("bad.jsonl", "{\"before\":\"x\",\"after\":\"y\"}\n");
     CHECK_INT(validate("diff", "bad.jsonl"), 1);
+    at_tool_write("bad.jsonl", "{\"kill_forward\":1.5}\n");
+    CHECK_INT(validate("selftest", "bad.jsonl"), 1);
+    at_tool_write("bad.json", "{\"schema\":\"attest-limits-1\",\"cells\":[]}");
+    CHECK_INT(validate("limits", "bad.json"), 1);
     at_tool_write("empty.jsonl", "");
     CHECK_INT(validate("protocol", "empty.jsonl"), 1);
 }
@@ -236,6 +248,7 @@ const at_test at_tests[] = {
     {"cli", "selection", test_selection},
     {"cli", "corpus", test_corpus},
     {"cli", "audit", test_audit},
+    {"cli", "selftest", test_selftest},
     {"cli", "protocol", test_protocol},
     {"cli", "schemas_bite", test_schemas_bite},
     {"cli", "python_worker", test_python_worker},
