@@ -41,6 +41,11 @@ static int print(const at_audit *audit, const at_options *o)
     } else {
         at_audit_print(audit, stdout, &style);
     }
+    at_error err = {""};
+    if (at_audit_check(audit, &err) != AT_OK) {
+        (void)fflush(stdout);
+        return at_usage_error("audit: %s", err.text);
+    }
     return finish(at_audit_boxes(audit) > 0);
 }
 

@@ -137,6 +137,12 @@ void at_audit_close(at_audit *audit)
     free(audit);
 }
 
+at_status at_audit_check(const at_audit *audit, at_error *err)
+{
+    const at_called *called = audit->env[0].selector->called; /* one process serves all */
+    return called != NULL ? at_host_check(called->host, err) : AT_OK;
+}
+
 uint64_t at_audit_cases(const at_audit *audit)
 {
     return audit->cases;

@@ -66,6 +66,10 @@ typedef struct at_audit_style {
     const char *tool;
 } at_audit_style;
 
+/* AT_INVALID: a called selector ended while boxes were printed, and why; what was printed lacks
+ * its answers. */
+AT_API at_status at_audit_check(const at_audit *audit, at_error *err) AT_MUST_CHECK;
+
 /* Boxes of the first `limit` findings, in order; 0: all. */
 AT_API size_t at_audit_shown(const at_audit *audit, size_t limit, size_t *box);
 

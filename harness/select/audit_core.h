@@ -78,15 +78,14 @@ typedef struct at_audit_answer {
 } at_audit_answer;
 
 /* The sign that backend i would get for a case in an environment; NONE where nothing contradicts.
- * `answer` may be NULL. */
-at_status at_audit_ask(uint32_t *sign, at_audit_answer *answer, const at_audit *a,
-                       const at_audit_env *env, size_t i, const at_case *c,
+ */
+at_status at_audit_ask(uint32_t *sign, const at_audit_env *env, size_t i, const at_case *c,
                        at_error *err) AT_MUST_CHECK;
 
 /* The case of a cell, with the arch in force. */
 void at_audit_case(at_case *c, const at_audit *a, uint64_t cell);
 
-/* What a box's build says at that cell. */
+/* What a box's build says at that cell; asks no selector. */
 at_audit_answer at_audit_answer_at(const at_audit *a, const at_box *b, uint64_t cell);
 
 /* The rule that ought to have refused an admitted box; all members NULL when none looks at its

@@ -34,7 +34,7 @@ void at_audit_select_line(char out[AT_LINE_TEXT], const at_audit *a, const at_bo
 
 /* Divides both lengths by the largest power of two that leaves the contradiction as it is, and the
  * longer length above the window and 64. */
-static void shorten(at_case *c, const at_audit *a, const at_audit_env *env, const at_box *b)
+static void shorten(at_case *c, const at_audit_env *env, const at_box *b)
 {
     int64_t longest = c->len_q > c->len_kv ? c->len_q : c->len_kv;
     int64_t window = c->window_left > c->window_right ? c->window_left : c->window_right;
@@ -45,7 +45,7 @@ static void shorten(at_case *c, const at_audit *a, const at_audit_env *env, cons
         shorter.len_q = c->len_q == 1 ? 1 : c->len_q / by;
         shorter.len_kv = c->len_kv / by;
         if (exact && longest / by >= 64 && longest / by > window &&
-            at_audit_ask(&sign, NULL, a, env, b->backend, &shorter, NULL) == AT_OK &&
+            at_audit_ask(&sign, env, b->backend, &shorter, NULL) == AT_OK &&
             (sign & ~AT_MARK_WINS) == b->sign) {
             *c = shorter;
             return;
@@ -72,9 +72,12 @@ bool at_audit_repro_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box
     }
     (void)snprintf(name, sizeof name, "modelled.%s", at_capabilities_name(at.set));
     const at_backend *backend = at_registry_find(name);
+    if (backend == NULL) {
+        return false;
+    }
     at_audit_case(&c, a, b->example);
-    shorten(&c, a, at.env, b);
-    if (backend == NULL || (backend->arch != AT_ARCH_ANY && (int64_t)backend->arch != c.arch) ||
+    shorten(&c, at.env, b);
+    if ((backend->arch != AT_ARCH_ANY && (int64_t)backend->arch != c.arch) ||
         backend->supports(backend, &c, &why) != AT_OK) {
         return false;
     }

@@ -76,25 +76,17 @@ static at_status ask(uint32_t *sign, int *entry, const at_audit_env *env, size_t
     return AT_OK;
 }
 
-at_status at_audit_ask(uint32_t *sign, at_audit_answer *answer, const at_audit *a,
-                       const at_audit_env *env, size_t i, const at_case *c, at_error *err)
+at_status at_audit_ask(uint32_t *sign, const at_audit_env *env, size_t i, const at_case *c,
+                       at_error *err)
 {
     at_decision d;
     int entry = -1;
-    (void)a;
     *sign = AT_MARK_NONE;
     if (env->set[i] == NULL || at_case_check(c, NULL) != AT_OK) {
         return AT_OK;
     }
     AT_TRY(at_selector_decide_fast(&d, env->selector, c, err));
-    AT_TRY(ask(sign, &entry, env, i, &d, c, err));
-    if (answer != NULL && *sign != AT_MARK_NONE) {
-        *answer = (at_audit_answer){.env = env,
-                                    .set = env->set[i]->set,
-                                    .entry = entry,
-                                    .capability = at_capability_at(env->set[i]->set, entry)};
-    }
-    return AT_OK;
+    return ask(sign, &entry, env, i, &d, c, err);
 }
 
 /* Marks of one case by backend; AT_MARK_INVALID when its keys contradict. */
@@ -237,13 +229,19 @@ void at_audit_case(at_case *c, const at_audit *a, uint64_t cell)
 at_audit_answer at_audit_answer_at(const at_audit *a, const at_box *b, uint64_t cell)
 {
     at_case c;
-    uint32_t sign = 0;
-    at_audit_answer answer = {.env = NULL};
+    const at_audit_env *env = &a->env[at_region_env_of(a->region, cell)];
+    uint32_t sign = AT_MARK_NONE;
+    int entry = -1;
+    /* The sign tells the decision: nobody is asked again, a called selector may have ended. */
+    at_decision d = {.winner = -1};
+    d.rule[b->backend] = (int16_t)at_audit_rule(b->sign);
     at_audit_case(&c, a, cell);
-    AT_ASSERT(at_audit_ask(&sign, &answer, a, &a->env[at_region_env_of(a->region, cell)],
-                           b->backend, &c, NULL) == AT_OK &&
-              (sign & ~AT_MARK_WINS) == b->sign);
-    return answer;
+    AT_ASSERT(ask(&sign, &entry, env, b->backend, &d, &c, NULL) == AT_OK &&
+              sign == (b->sign & ~AT_MARK_WINS));
+    return (at_audit_answer){.env = env,
+                             .set = env->set[b->backend]->set,
+                             .entry = entry,
+                             .capability = at_capability_at(env->set[b->backend]->set, entry)};
 }
 
 at_refusal at_audit_should_refuse(const at_audit *a, const at_box *b, const at_audit_answer *at)

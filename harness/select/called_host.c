@@ -196,6 +196,11 @@ static at_status exchange(at_host *h, const char *rest, size_t n, double patienc
     return first;
 }
 
+at_status at_host_check(at_host *host, at_error *err)
+{
+    return host->dead[0] != '\0' ? dead(host, err) : AT_OK;
+}
+
 at_status at_host_ask(at_host *host, const char *line, size_t n, at_host_take *take, void *context,
                       at_error *err)
 {

@@ -31,6 +31,9 @@ void at_host_close(at_host *host); /* NULL is legal; the last user ends the proc
 const char *at_host_release(const at_host *host);
 at_reasons *at_host_reasons(at_host *host);
 
+/* AT_INVALID: it can answer no more, and why. */
+at_status at_host_check(at_host *host, at_error *err) AT_MUST_CHECK;
+
 /* Takes answer i, a line; it may write to it. */
 typedef at_status at_host_take(void *context, size_t i, char *line, size_t length, at_error *err);
 

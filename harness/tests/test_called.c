@@ -38,6 +38,8 @@ static const char host[] =
     "print('hello' if start == 'hello' else json.dumps({'release': '2.20.9'}), flush=True)\n"
     "for line in sys.stdin:\n"
     "    open('asked', 'a').write('question\\n')\n"
+    "    if len(open('asked').readlines()) > int(os.environ.get('QUESTIONS', '1000')):\n"
+    "        sys.exit('enough')\n"
     "    q = json.loads(line)\n"
     "    for text in q['cases']:\n"
     "        case = dict(pair.split('=') for pair in text.split(':'))\n"
@@ -186,10 +188,59 @@ static void test_audit_death(void)
     CHECK(strstr(t->err, "exit code 7 before it answered: last words") != NULL);
 }
 
+/* The text with every "build" as the name of a set that is modelled. */
+static void put_modelled(const char *path, const char *text)
+{
+    char out[4096];
+    size_t used = 0;
+    for (const char *c = text; *c != '\0' && used + 32 < sizeof out;) {
+        bool here = strncmp(c, "\"build\"", 7) == 0;
+        used += (size_t)snprintf(out + used, sizeof out - used, "%.*s", here ? 13 : 1,
+                                 here ? "\"fa3-2025-02\"" : c);
+        c += here ? 7 : 1;
+    }
+    at_tool_write(path, out);
+}
+
+/* The command lines of boxes ask for shorter cases: the selector ends between two boxes. */
+static void test_death_between_boxes(void)
+{
+    static const char asked[] = "audit --selector te@2.20 --arch sm90 --space long --format %s";
+    static const char *const formats[] = {"text", "jsonl", "markdown"};
+    prepare();
+    at_tool_write("corpus/spaces/long.json",
+                  "{\"schema\":\"attest-space-1\",\"name\":\"long\",\"doc\":\"d\",\"case\":"
+                  "\"sq=512:pass=fwd\",\"axes\":[{\"name\":\"dqk\",\"points\":[\"dqk=64..128/8\"]},"
+                  "{\"name\":\"dv\",\"points\":[\"dv=304..512/8\"]}]}");
+    put_modelled("corpus/selectors/te-2.20.json", rules);
+    put_modelled("corpus/capabilities/fa3-2025-02.json", build);
+    for (int i = 0; i < 3; i++) {
+        at_tool_write("asked", "");
+        (void)setenv("QUESTIONS", "99", 1);
+        const at_tool *t = at_tool_run(asked, formats[i]);
+        CHECK_INT(t->code, 1);
+        CHECK_HAS(t->out, "repro 'dv=304:pass=fwd:arch=sm90' --backend modelled.fa3-2025-02");
+        CHECK_TEXT(t->err, "");
+        char *log = at_tool_read("asked");
+        CHECK(at_tool_count(log, "\n") > 1);
+        free(log);
+        at_tool_write("asked", "");
+        (void)setenv("QUESTIONS", "1", 1);
+        t = at_tool_run(asked, formats[i]);
+        CHECK_INT(t->code, 3);
+        CHECK_INT(at_tool_count(t->err, "\n"), 1);
+        CHECK_HAS(t->err, "attest: audit: te@2.20: the process left with exit code 1 before it "
+                          "answered: enough");
+        CHECK(strstr(t->out, "fa3") != NULL);
+    }
+    (void)unsetenv("QUESTIONS");
+}
+
 const at_test at_tests[] = {{"cli", "answers", test_answers},
                             {"cli", "refused", test_refused},
                             {"cli", "death", test_death},
                             {"cli", "audit", test_audit},
                             {"cli", "sweep", test_sweep},
                             {"cli", "audit-death", test_audit_death},
+                            {"cli", "death-between-boxes", test_death_between_boxes},
                             {NULL, NULL, NULL}};

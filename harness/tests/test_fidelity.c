@@ -189,7 +189,7 @@ static void cudnn_frontend_1_32(void)
 }
 
 /* What the sampler asks are cases in canonical text and environments that the rule set takes. */
-static void check_questions(const char *version)
+static void check_questions(const char *version, int extra)
 {
     char command[1200], name[32];
     static char text[LINE];
@@ -221,26 +221,20 @@ static void check_questions(const char *version)
     }
     CHECK_INT(f != NULL ? pclose(f) : 1, 0);
     at_selector_close(c.selector);
-    CHECK_INT(c.lines, 500);
+    CHECK_INT(c.lines, 500 + extra); /* those with a cuDNN that it does not load with */
 }
 
 static void sampler(void)
 {
-    check_questions("2.10");
-    check_questions("2.20");
+    check_questions("2.10", 25);
+    check_questions("2.20", 75);
 }
 
 const at_test at_tests[] = {
-    {"unit", "te_2_10", te_2_10},
-    {"unit", "te_2_12", te_2_12},
-    {"unit", "te_2_14", te_2_14},
-    {"unit", "te_2_16", te_2_16},
-    {"unit", "te_2_17", te_2_17},
-    {"unit", "te_2_18", te_2_18},
-    {"unit", "te_2_19", te_2_19},
-    {"unit", "te_2_20", te_2_20},
-    {"unit", "torch_2_11", torch_2_11},
-    {"unit", "cudnn_frontend_1_32", cudnn_frontend_1_32},
-    {"unit", "sampler", sampler},
-    {0},
+    {"unit", "te_2_10", te_2_10},       {"unit", "te_2_12", te_2_12},
+    {"unit", "te_2_14", te_2_14},       {"unit", "te_2_16", te_2_16},
+    {"unit", "te_2_17", te_2_17},       {"unit", "te_2_18", te_2_18},
+    {"unit", "te_2_19", te_2_19},       {"unit", "te_2_20", te_2_20},
+    {"unit", "torch_2_11", torch_2_11}, {"unit", "cudnn_frontend_1_32", cudnn_frontend_1_32},
+    {"unit", "sampler", sampler},       {0},
 };

@@ -48,6 +48,8 @@ def package_version(key, value):
 
 def cudnn_number(text):
     """9.1.1 -> 90101, 8.9.3 -> 8903: CUDNN_VERSION."""
+    if text == "none":
+        return 0
     major, minor, patch = (int(part) for part in (text.split(".") + ["0", "0"])[:3])
     return major * (10000 if major >= 9 else 1000) + minor * 100 + patch
 
@@ -68,7 +70,8 @@ class FusedHalf:
 
     def __init__(self, program, cache, root, arguments):
         self.command = [program, str(root / "transformer_engine/wheel_lib/libtransformer_engine.so"), str(arguments)]
-        vendor = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia"
+        places = [pathlib.Path(place) / "nvidia" for place in (sysconfig.get_path("purelib"), *sys.path)]
+        vendor = next((place for place in places if (place / "cudnn").is_dir()), places[0])
         folders = [self.driver(cache)] + [vendor / name / "lib" for name in ("cudnn", "cu13", "nccl")]
         self.environment = dict(os.environ, LD_LIBRARY_PATH=":".join(map(str, folders)))
         self.process = None
@@ -142,6 +145,7 @@ class Host:
         self.utils = import_module(attention + "utils")
         self.backends = import_module(attention + "backends")
         self.recipes = import_module("transformer_engine.common.recipe")
+        self.common = import_module("transformer_engine.common")
         utils = import_module("transformer_engine.pytorch.utils")
         extensions = import_module("transformer_engine.pytorch.cpp_extensions")
         self.extension.get_cudnn_version = extensions.get_cudnn_version = lambda: self.now["cudnn"]
@@ -241,6 +245,18 @@ class Host:
         exec(compile(ast.Module(found, []), "flash_attn/cute/interface.py", "exec"), names)
         return names["_validate_head_dims"]
 
+    def unloadable(self, env):
+        """Why the release would not be imported beside this cuDNN, or None."""
+        if env["cudnn"] == "none":
+            return "OSError: libtransformer_engine.so is linked with libcudnn.so.9, which is not installed"
+        check = getattr(self.common, "check_cudnn_version", None)
+        try:
+            if check is not None:  # since 2.20
+                check(cudnn_number(env["cudnn"]))
+        except RuntimeError as error:
+            return f"{type(error).__name__}: {error}"
+        return None
+
     def pretend(self, arch, env):
         """Undoes everything that a former question left behind, then sets what this one needs."""
         for name in [name for name in os.environ if name.startswith("NVTE_")]:
@@ -283,7 +299,7 @@ class Host:
     def ask(self, text, env, full=False):
         """The decision for a case in an environment."""
         case = cases.parse(text)
-        why = cases.unsayable(case, env, self.version)
+        why = cases.unsayable(case, env, self.version) or self.unloadable(env)
         self.reasons.clear()
         self.flags, self.decided, self.asked = None, None, False
         if why is None:

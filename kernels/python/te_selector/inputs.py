@@ -306,7 +306,13 @@ class Sampler:
         return ":".join(keep) or "b=1"
 
     def questions(self, n):
-        """n pairs (case text, environment)."""
+        """n pairs (case text, environment), and PER_ENVIRONMENT for each cuDNN that the release does not load with."""
+        yield from self.draw(n)
+        for cudnn in ["none"] + (["8.9.7", "9.11.1"] if self.version >= (2, 20) else []):
+            for case, env in self.draw(PER_ENVIRONMENT):
+                yield case, dict(env, cudnn=cudnn)
+
+    def draw(self, n):
         env = {}
         for i in range(n):
             if i % PER_ENVIRONMENT == 0:
