@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "harness/case/suite.h"
+#include "harness/cli/environment.h"
 #include "harness/cli/options.h"
 #include "harness/problem/fill.h"
 #include "harness/select/audit.h"
@@ -167,24 +168,74 @@ static at_status bench_fill(bench *b)
     return AT_OK;
 }
 
-/* Decisions of a rule set over a whole space, on one thread. */
+/* What --selector, --env and --arch say, else the newest rule set for Hopper. */
+static at_status audit_request(at_audit_request *out, at_env **env, char corpus[4096],
+                               char rules[64], bench *b)
+{
+    const at_options *o = b->options;
+    const char *selector = o->selector != NULL ? o->selector : "te-newest";
+    AT_TRY(at_corpus_find(corpus, o->corpus, AT_BUILD_CORPUS, &b->err));
+    AT_TRY(at_options_env(env, o, &b->err));
+    if (o->env.n == 0) {
+        AT_TRY(at_env_set(env, "fa3=2025-02,fused=0", &b->err));
+    }
+    if (o->arch == NULL && at_env_get(*env, "arch") == NULL) {
+        AT_TRY(at_env_set(env, "arch=sm90", &b->err));
+    }
+    at_selector_rules_of(rules, corpus, selector);
+    *out =
+        (at_audit_request){.corpus = corpus, .selector = rules, .space = "training", .env = *env};
+    return AT_OK;
+}
+
+/* The release's own function beside its rule set. */
+static at_status bench_called(bench *b, const at_audit_request *rules, double per_second)
+{
+    enum { CALLS = 16384 };
+    at_audit_request request = *rules;
+    at_audit_speed called;
+    request.selector = b->options->selector;
+    AT_TRY(at_audit_measure(&called, &request, CALLS, &b->err));
+    double calls = (double)called.cases;
+    at_json_put_text(b->out, "called", request.selector);
+    at_json_put_integer(b->out, "calls", (int64_t)called.cases);
+    at_json_put_number(b->out, "calls_per_second", calls / called.wall);
+    at_json_put_number(b->out, "ratio", per_second / (calls / called.wall));
+    at_json_put_number(b->out, "function_calls_per_second", calls / called.function);
+    at_json_put_number(b->out, "ratio_to_function", per_second / (calls / called.function));
+    return AT_OK;
+}
+
+/* Decisions of a rule set over a whole space, on one thread; the whole audit of it on all threads;
+ * and the real selector, where --selector calls one. */
 static at_status bench_audit(bench *b)
 {
-    char corpus[4096];
+    char corpus[4096], rules[64];
     at_env *env = NULL;
-    uint64_t cases = 0;
-    double seconds = 0;
-    AT_TRY(at_corpus_find(corpus, b->options->corpus, AT_BUILD_CORPUS, &b->err));
-    at_status status = at_env_set(&env, "arch=sm90,fa3=2025-02,fused=0", &b->err);
-    const at_audit_request request = {
-        .corpus = corpus, .selector = "te-2.10", .space = "training", .env = env};
-    status = status == AT_OK ? at_audit_measure(&request, &cases, &seconds, &b->err) : status;
+    at_audit *audit = NULL;
+    at_audit_request request;
+    at_audit_speed speed;
+    double start = 0, per_second = 0;
+    at_status status = audit_request(&request, &env, corpus, rules, b);
+    status = status == AT_OK ? at_audit_measure(&speed, &request, UINT64_MAX, &b->err) : status;
+    if (status == AT_OK) {
+        per_second = (double)speed.cases / speed.seconds;
+        start = wall();
+        status = at_audit_open(&audit, &request, &b->err);
+    }
+    if (status == AT_OK) {
+        at_json_put_text(b->out, "selector", rules);
+        at_json_put_integer(b->out, "decisions", (int64_t)speed.cases);
+        at_json_put_number(b->out, "decisions_per_second", per_second);
+        at_json_put_integer(b->out, "threads", b->threads);
+        at_json_put_number(b->out, "audit_seconds", wall() - start);
+        status = b->options->selector != NULL && strncmp(b->options->selector, "te@", 3) == 0
+                     ? bench_called(b, &request, per_second)
+                     : AT_OK;
+    }
+    at_audit_close(audit);
     at_env_close(env);
-    AT_TRY(status);
-    at_json_put_text(b->out, "selector", "te-2.10");
-    at_json_put_integer(b->out, "decisions", (int64_t)cases);
-    at_json_put_number(b->out, "decisions_per_second", (double)cases / seconds);
-    return AT_OK;
+    return status;
 }
 
 static const struct {
@@ -200,13 +251,15 @@ enum { N_BENCHES = sizeof benches / sizeof benches[0] };
 
 static void print_figures(const at_json *figures)
 {
-    for (const at_json *f = at_json_first(figures); f != NULL; f = at_json_next(f)) {
+    int shown = 0;
+    for (const at_json *f = at_json_first(figures); f != NULL; f = at_json_next(f), shown++) {
         double number = 0;
         if (at_json_number(f, &number)) {
-            (void)printf("%s%s %.4g", f == at_json_first(figures) ? "" : ", ", at_json_key(f),
-                         number);
-        } else {
+            (void)printf("%s%s %.4g", shown > 0 ? ", " : "", at_json_key(f), number);
+        } else if (shown < 2) {
             (void)printf("%-10s", at_json_text(f));
+        } else {
+            (void)printf(", %s %s", at_json_key(f), at_json_text(f));
         }
     }
     (void)puts("");
@@ -244,10 +297,12 @@ int cmd_bench(int argc, char **argv)
 {
     at_options o;
     int exit_code = 0;
-    const uint64_t flags = AT_FLAG(FORMAT) | AT_FLAG(THREADS) | AT_FLAG(CORPUS);
+    const uint64_t flags = AT_FLAG(FORMAT) | AT_FLAG(THREADS) | AT_FLAG(CORPUS) |
+                           AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }
+    exit_code = AT_EXIT_CLEAN;
     for (int w = 0; w < o.word_count; w++) {
         if (find_bench(o.words[w]) < 0) {
             return at_usage_error("bench: no benchmark \"%s\"; there are reference, case, fill and "

@@ -79,10 +79,17 @@ AT_API void at_audit_print(const at_audit *audit, FILE *out, const at_audit_styl
 /* The same for an issue: title, environment, each finding with a table and its command lines. */
 AT_API void at_audit_markdown(const at_audit *audit, FILE *out, const at_audit_style *style);
 
-/* Decides the space once on this thread: selection, and the capabilities of the backends that have
- * a set; for benchmarks. seconds: processor time of the thread. */
-AT_API at_status at_audit_measure(const at_audit_request *request, uint64_t *cases, double *seconds,
-                                  at_error *err) AT_MUST_CHECK;
+/* How fast cases are decided: selection, and the capabilities of the backends that have a set. */
+typedef struct at_audit_speed {
+    uint64_t cases;
+    double seconds;  /* processor time of the thread */
+    double wall;     /* wall time */
+    double function; /* of a called selector: what its release's own function took; else 0 */
+} at_audit_speed;
+
+/* Decides up to `most` cases of the space, evenly spread, on this thread; for benchmarks. */
+AT_API at_status at_audit_measure(at_audit_speed *out, const at_audit_request *request,
+                                  uint64_t most, at_error *err) AT_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -165,6 +165,9 @@ static at_status read_answer(at_decision *out, const at_selector *s, const at_js
     if (error != NULL) {
         return at_fail(err, AT_INVALID, "%.300s", error);
     }
+    double seconds = 0;
+    AT_TRY(at_json_want_number(o, "seconds", false, &seconds, err));
+    s->called->seconds += seconds;
     AT_TRY(read_admitted(&d, s, o, err));
     AT_TRY(at_json_want_array(o, "reasons", true, &reasons, err));
     memset(d.rule, -1, sizeof d.rule);

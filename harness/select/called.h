@@ -16,6 +16,7 @@ typedef struct at_called {
     char *env; /* printed object */
     char doc[160], source[96];
     at_reasons *reasons; /* the host's */
+    double seconds;      /* that the release's function itself took, of all answers */
 } at_called;
 
 /* The version behind "te@"; NULL for the name of a rule set. */

@@ -326,6 +326,18 @@ static at_status open_files(at_selector *s, const char *corpus, const char *name
     return status;
 }
 
+void at_selector_rules_of(char out[64], const char *corpus, const char *name)
+{
+    char rules[64];
+    const char *version = at_called_version(name);
+    if (version != NULL && strcmp(version, "installed") == 0) {
+        (void)snprintf(rules, sizeof rules, "te-newest");
+    } else if (version != NULL) {
+        (void)snprintf(rules, sizeof rules, "te-%.48s", version);
+    }
+    at_corpus_newest(out, corpus, "selectors", version != NULL ? rules : name);
+}
+
 at_status at_selector_open(at_selector **out, const char *corpus, const char *name,
                            const at_env *env, at_error *err)
 {
@@ -336,12 +348,7 @@ at_status at_selector_open(at_selector **out, const char *corpus, const char *na
         return at_fail(err, AT_NO_MEMORY, "no memory for the rule set %s", name);
     }
     const char *version = at_called_version(name);
-    if (version != NULL && strcmp(version, "installed") == 0) {
-        (void)snprintf(rules, sizeof rules, "te-newest");
-    } else if (version != NULL) {
-        (void)snprintf(rules, sizeof rules, "te-%.48s", version);
-    }
-    at_corpus_newest(s->name, corpus, "selectors", version != NULL ? rules : name);
+    at_selector_rules_of(s->name, corpus, name);
     bool fits = version != NULL || strlen(name) < sizeof s->name;
     (void)snprintf(rules, sizeof rules, "%s", s->name);
     if (version != NULL) {

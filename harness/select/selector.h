@@ -66,6 +66,10 @@ AT_API at_json *at_selection_to_json(const at_selection *selection, const at_sel
 /* That "env" object, for any arch (at_arch) in force. */
 AT_API at_json *at_selector_env(const at_selector *s, int64_t arch);
 
+/* The rule set behind a name: te@2.20 has te-2.20, te-newest and te@installed the newest one;
+ * others are their own. */
+AT_API void at_selector_rules_of(char out[64], const char *corpus, const char *name);
+
 /* What it is made of. Indices are those of at_decision. */
 AT_API const char *at_selector_name(const at_selector *s);
 AT_API const char *at_selector_doc(const at_selector *s);

@@ -51,7 +51,7 @@ static const char host[] =
     "            os.kill(os.getpid(), 9)\n"
     "        on = [b for b, no in (('fa3', d > 256), ('fused', q['env']['fused'] == '0')) if not "
     "no]\n"
-    "        a = {'winner': on[0] if on else None, 'admitted': on, 'reasons': [\n"
+    "        a = {'winner': on[0] if on else None, 'admitted': on, 'seconds': 1e-6, 'reasons': [\n"
     "            'Disabling FlashAttention 2 for this', 'Selected',\n"
     "            'Disabling FlashAttention 3 for head dims' + (f' such as {d}' if q['full'] else "
     "''),\n"
@@ -236,6 +236,27 @@ static void test_death_between_boxes(void)
     (void)unsetenv("QUESTIONS");
 }
 
+/* The release's own function beside the rule set, in one run. */
+static void test_bench(void)
+{
+    char training[1024] = "";
+    prepare();
+    (void)snprintf(training, sizeof training, "%s", space);
+    char *name = strstr(training, "small");
+    memmove(name + 8, name + 5, strlen(name + 5) + 1);
+    memcpy(name, "training", 8);
+    at_tool_write("corpus/spaces/training.json", training);
+    const at_tool *t = at_tool_run("bench audit --selector te@2.20 --format jsonl");
+    CHECK_TEXT(t->err, "");
+    CHECK_INT(t->code, 0);
+    CHECK_HAS(t->out, "\"selector\":\"te-2.20\",\"decisions\":3969,");
+    CHECK_HAS(t->out, "\"called\":\"te@2.20\",\"calls\":3969,");
+    CHECK_HAS(t->out, "\"ratio_to_function\":");
+    t = at_tool_run("bench audit --selector te@9.9");
+    CHECK_INT(t->code, 3);
+    CHECK_HAS(t->err, "bench audit: ");
+}
+
 const at_test at_tests[] = {{"cli", "answers", test_answers},
                             {"cli", "refused", test_refused},
                             {"cli", "death", test_death},
@@ -243,4 +264,5 @@ const at_test at_tests[] = {{"cli", "answers", test_answers},
                             {"cli", "sweep", test_sweep},
                             {"cli", "audit-death", test_audit_death},
                             {"cli", "death-between-boxes", test_death_between_boxes},
+                            {"cli", "bench", test_bench},
                             {NULL, NULL, NULL}};

@@ -225,12 +225,14 @@ static void test_none_and_errors(void)
     CHECK_INT(audit(&a, AXES("{\"name\":\"sq\",\"points\":[\"sq=2\"]}"), "arch=any", &err),
               AT_INVALID);
     CHECK_HAS(err.text, "an audit of r asks for the arch: give it as --arch sm90");
-    uint64_t cases = 0;
-    double seconds = 0;
+    at_audit_speed speed, part;
     const at_audit_request request = {
         .corpus = AT_TEST_CORPUS, .selector = "fa4-b11", .space = "training", .env = NULL};
-    CHECK_OK(at_audit_measure(&request, &cases, &seconds, &err), &err);
-    CHECK(cases > 1000000 && seconds > 0);
+    CHECK_OK(at_audit_measure(&speed, &request, UINT64_MAX, &err), &err);
+    CHECK(speed.cases > 1000000 && speed.seconds > 0 && speed.wall > 0);
+    CHECK(!(speed.function > 0)); /* nobody was called */
+    CHECK_OK(at_audit_measure(&part, &request, 10000, &err), &err);
+    CHECK(part.cases > 9000 && part.cases < 11000);
 }
 
 const at_test at_tests[] = {{"unit", "refused", test_refused},

@@ -8,8 +8,9 @@ FlashAttention version, on a machine without a GPU. CACHE is the folder that fet
 kernels/te_fused_half.cpp, asked for the C++ half of releases up to 2.19 (2.20's builds cuDNN graphs: there the
 environment's te.fused_answer stands for it). A question that cannot be put is answered {"error": sentence}.
 
-{"winner", "admitted", "sub", "flash", "flash_version", "fused", "unfused", "available", "reasons"}: winner is fa2, fa3,
-fa4, fused, unfused or null; admitted are all that are left before the tie-break; sub is the fused sub-backend.
+{"winner", "admitted", "sub", "flash", "flash_version", "fused", "unfused", "available", "reasons", "seconds"}: winner is
+fa2, fa3, fa4, fused, unfused or null; admitted are all that are left before the tie-break; sub is the fused sub-backend;
+seconds is what get_attention_backend itself took.
 """
 import argparse
 import ast
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import types
 import warnings
 
@@ -301,11 +303,14 @@ class Host:
         case = cases.parse(text)
         why = cases.unsayable(case, env, self.version) or self.unloadable(env)
         self.reasons.clear()
-        self.flags, self.decided, self.asked = None, None, False
+        self.flags, self.decided, self.asked, self.seconds = None, None, False, 0.0
         if why is None:
             self.pretend(case["arch"] if case["arch"] != "any" else env["arch"], env)
             try:
-                result = self.utils.get_attention_backend(self.build(cases.parameters(case, env, self.version)))
+                parameters = self.build(cases.parameters(case, env, self.version))
+                begin = time.perf_counter()
+                result = self.utils.get_attention_backend(parameters)
+                self.seconds = time.perf_counter() - begin
             except Exception as error:  # what the release raises is its answer
                 why = f"{type(error).__name__}: {error}".split("\n")[0][:160]
         if why is not None:
@@ -329,6 +334,7 @@ def answer(host, case, env, full):
     """The decision, or why it could not be asked for."""
     try:
         result = host.ask(case, env, full)
+        result["seconds"] = host.seconds
         result["reasons"] = result["reasons"][:host.decided]  # later ones break ties and refuse nobody
         return result
     except (Exception, SystemExit) as error:
