@@ -30,6 +30,10 @@ target_compile_definitions(attest_cudnn PRIVATE NV_CUDNN_FRONTEND_USE_DYNAMIC_LO
 target_compile_options(attest_cudnn PRIVATE -Wall -Wextra $<$<BOOL:${AT_WERROR}>:-Werror> -O1 -g0
     -fvisibility=hidden)
 target_link_libraries(attest_cudnn PRIVATE ${CMAKE_DL_LIBS})
+if(AT_SANITIZE) # vptr and function need a C++ runtime that C programs do not bring
+    target_compile_options(attest_cudnn PRIVATE -fsanitize=${AT_SANITIZE}
+        -fno-sanitize=vptr,function -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+endif()
 set_target_properties(attest_cudnn PROPERTIES PREFIX lib OUTPUT_NAME attest_cudnn)
 
 # The stand-in for the driver goes to a folder of its own: only the offline child looks there.

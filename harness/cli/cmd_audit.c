@@ -98,7 +98,8 @@ static int audit(const at_options *o, const char *corpus, const at_env *env)
                                       .sweep_count = (size_t)o->sweep.n,
                                       .results = o->results,
                                       .only = o->backend,
-                                      .waivers = o->waivers};
+                                      .waivers = o->waivers,
+                                      .against = o->against};
     at_status status = at_audit_open(&audit, &request, &err);
     int exit_code = status == AT_OK ? print(audit, o) : at_usage_error("audit: %s", err.text);
     at_audit_close(audit);
@@ -111,6 +112,9 @@ static int check_words(const at_options *o)
         return at_usage_error(
             "audit: --diff takes two rule sets and a space, such as `attest audit "
             "--diff te-2.14 te-2.18 --arch sm90 --space training`");
+    }
+    if (o->against != NULL && (o->diff || o->results != NULL)) {
+        return at_usage_error("audit: --against goes with --selector and --space");
     }
     if (o->results == NULL && (o->backend != NULL || o->waivers)) {
         return at_usage_error("audit: --%s goes with --results",

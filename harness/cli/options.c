@@ -78,7 +78,8 @@ static const flag flags[AT_FLAG_COUNT] = {
     [AT_FLAG_STAGE] = {"stage", 0, CHOICE, AT(stage), "validate|graph|heuristics|support|plans", 0,
                        0, "how far cudnn takes each graph (support)"},
     [AT_FLAG_AGAINST] = {"against", 0, TEXT, AT(against), "NAME", 0, 0,
-                         "rule set to compare cudnn with, e.g. te-2.18"},
+                         "rule set to compare cudnn with, e.g. te-2.18; or of cuDNN's frontend, to "
+                         "hold a rule set against"},
     [AT_FLAG_CUDNN] = {"cudnn", 0, TEXT, AT(cudnn), "PATH", 0, 0,
                        "libcudnn.so.9 to ask, in place of the one found"},
     [AT_FLAG_DUMP] = {"dump", 0, TEXT, AT(dump), "DIR", 0, 0,

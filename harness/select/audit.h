@@ -27,6 +27,8 @@ typedef struct at_audit_request {
                             capability sets; NULL: none */
     const char *only;    /* "fa3,cudnn@9.19.0": backends of the results that count; NULL: all */
     bool waivers;        /* what a waiver covers says nothing */
+    const char *against; /* a rule set of graphs (graph_rules.h), instead of the capability sets,
+                            for the backend called fused or cudnn; NULL: none */
 } at_audit_request;
 
 /* Decides every case of the space. A contradiction: a backend is admitted and its build (the

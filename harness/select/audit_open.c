@@ -1,5 +1,6 @@
 /* What an audit asks: the selector and the sets of each environment. */
 #include "harness/select/audit_core.h"
+#include "harness/select/graph_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,79 @@ static at_status open_measured(const at_audit_set **out, at_audit *a, const at_s
     return find_kinds(a, made, err);
 }
 
+/* How a package makes graphs of cases is the rule set's key `caller`. */
+static const char *caller_of(const char *selector)
+{
+    static const char *const rows[][2] = {{"te-", "caller=te"},
+                                          {"te@", "caller=te"},
+                                          {"nvte-", "caller=te"},
+                                          {"torch-", "caller=torch"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strncmp(selector, rows[i][0], strlen(rows[i][0])) == 0) {
+            return rows[i][1];
+        }
+    }
+    return "caller=plain";
+}
+
+/* What the selector reads, the graphs read too: the same cuDNN, given or by default. */
+static at_status shared_env(at_env **out, const at_selector *s, at_error *err)
+{
+    AT_TRY(at_env_set(out, caller_of(at_selector_name(s)), err));
+    at_json *env = at_selector_env(s, AT_ARCH_ANY);
+    at_status status = AT_OK;
+    for (const at_json *m = at_json_first(env); m != NULL && status == AT_OK; m = at_json_next(m)) {
+        char pair[512];
+        (void)snprintf(pair, sizeof pair, "%s=%s", at_json_key(m), at_json_text(m));
+        status = strcmp(at_json_key(m), "arch") == 0 ? AT_OK : at_env_set(out, pair, err);
+    }
+    at_json_close(env);
+    return status;
+}
+
+/* An environment's set from a rule set of graphs; those of one name are one. */
+static at_status open_graphs(const at_audit_set **out, at_audit *a, const at_audit_request *request,
+                             const at_selector *s, at_error *err)
+{
+    at_capabilities *set = NULL;
+    at_env *env = NULL;
+    at_status status = shared_env(&env, s, err);
+    status = status == AT_OK
+                 ? at_graph_rules_open(&set, request->corpus, request->against, env, err)
+                 : status;
+    at_env_close(env);
+    AT_TRY(status);
+    for (size_t i = 0; i < a->sets; i++) {
+        if (strcmp(at_capabilities_name(a->set[i].set), at_capabilities_name(set)) == 0) {
+            at_capabilities_close(set);
+            *out = &a->set[i];
+            return AT_OK;
+        }
+    }
+    if (a->sets == AT_AUDIT_SETS_MAX) {
+        at_capabilities_close(set);
+        return at_fail(err, AT_INVALID, "more than %d environments of %s", AT_AUDIT_SETS_MAX,
+                       request->against);
+    }
+    at_audit_set *made = &a->set[a->sets++];
+    made->set = set;
+    *out = made;
+    return find_kinds(a, made, err);
+}
+
+static at_status open_against(at_audit *a, at_audit_env *e, const at_audit_request *request,
+                              at_error *err)
+{
+    for (size_t i = 0; i < a->backends; i++) {
+        const char *name = at_selector_backend(e->selector, i);
+        if (strcmp(name, "fused") == 0 || strcmp(name, "cudnn") == 0) {
+            return open_graphs(&e->set[i], a, request, e->selector, err);
+        }
+    }
+    return at_fail(err, AT_INVALID, "%s has no backend called fused or cudnn to hold against %s",
+                   request->selector, request->against);
+}
+
 static at_status copy_env(at_env **out, const at_env *env, at_error *err)
 {
     for (size_t i = 0; i < at_env_size(env); i++) {
@@ -111,7 +185,10 @@ static at_status open_env(at_audit *a, at_audit_env *e, uint64_t number,
     AT_TRY(at_region_env(&e->given, a->region, number, err));
     AT_TRY(at_selector_open(&e->selector, request->corpus, request->selector, e->given, err));
     a->backends = at_selector_backends(e->selector);
-    for (size_t i = 0; i < a->backends; i++) {
+    if (request->against != NULL) {
+        AT_TRY(open_against(a, e, request, err));
+    }
+    for (size_t i = 0; i < a->backends && request->against == NULL; i++) {
         const char *name = at_selector_capabilities(e->selector, i);
         if (a->measured != NULL) {
             AT_TRY(open_measured(&e->set[i], a, e->selector, i, err));

@@ -260,6 +260,7 @@ void at_capabilities_close(at_capabilities *set)
         at_lets_close(&set->lets);
         at_json_close(set->document);
         at_measured_set_close(set->measured);
+        at_graph_rules_close(set->graphs);
         free(set);
     }
 }
@@ -295,6 +296,9 @@ at_status at_capability_find_fast(int *out, const at_capabilities *set, const at
     if (set->measured != NULL) {
         *out = at_measured_find(set->measured, c, step);
         return AT_OK;
+    }
+    if (set->graphs != NULL) {
+        return at_graph_rules_find(out, set->graphs, c, step, frame.arch, err);
     }
     if (set->covers != NULL && at_expr_eval(&covered, set->covers, &frame, err) != AT_OK) {
         return at_fail_in(err, AT_INVALID, "capability set %s: covers", set->name);

@@ -3,6 +3,7 @@
 #define AT_CAPABILITY_CORE_H
 
 #include "harness/select/capability.h"
+#include "harness/select/graph_rules.h"
 #include "harness/select/lets.h"
 #include "harness/select/measured.h"
 
@@ -28,6 +29,7 @@ struct at_capabilities {
     size_t count;
     at_capability_entry *entry;
     at_measured_set *measured; /* who answers instead of the entries' conditions; NULL: they do */
+    at_graph_rules *graphs;    /* the same for a rule set of graphs */
 };
 
 #ifdef __cplusplus
