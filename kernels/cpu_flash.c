@@ -54,7 +54,6 @@ static row_tile lay_out(const at_flash_run *run, float *memory)
 /* P of one key tile, rounded, in t->s; carries max and sum. */
 static void softmax_tile(const at_flash_run *run, row_tile *t, int tile, at_flash_span span)
 {
-    const at_problem *p = run->p;
     int key = tile * run->engine.tile, lanes = t->lanes;
     at_tile s = {t->key_rows, lanes, LANE_STRIDE, t->s};
     memset(t->s, 0, (size_t)t->key_rows * LANE_STRIDE * sizeof *t->s);
@@ -68,16 +67,14 @@ static void softmax_tile(const at_flash_run *run, row_tile *t, int tile, at_flas
                                         .b_k = LANE_STRIDE,
                                         .c = t->s,
                                         .c_m = LANE_STRIDE});
-    at_tile_score(&run->softmax, s, t->slope);
-    if (span.full_low > key || span.full_high < key + t->key_rows - 1) {
-        int first[ROW_TILE] = {0}, last[ROW_TILE] = {0};
-        size_t at = (size_t)(t->b * p->c.len_q + t->i);
-        memcpy(first, run->first + at, (size_t)t->rows * sizeof *first);
-        memcpy(last, run->last + at, (size_t)t->rows * sizeof *last);
-        at_tile_mask(s, key, first, last);
-    }
+    at_flash_block block = {
+        .b = t->b, .h = t->h, .i = t->i, .rows = t->rows, .key = key, .keys = t->key_rows};
+    at_flash_score(run, &block, span, s, t->slope);
     at_tile_softmax_step(&run->softmax, s, t->max, t->sum, t->correction);
-    at_tile_round(run->rounding, t->s, (size_t)t->key_rows * LANE_STRIDE);
+    at_flash_round(run, run->p_unit, t->s, (size_t)t->key_rows * LANE_STRIDE);
+    if (run->drop > 0) {
+        at_flash_drop(run, &block, s, 1);
+    }
 }
 
 static void key_tile(const at_flash_run *run, row_tile *t, int tile, at_flash_span span)
@@ -133,8 +130,7 @@ static void merge_split(const at_flash_run *run, row_tile *t)
             continue;
         }
         double lse = max + log((double)t->sum[r]);
-        double low = fmin(lse, t->lse[r]), high = fmax(lse, t->lse[r]);
-        double both = high + log1p(exp(low - high));
+        double both = at_flash_log_sum(lse, t->lse[r]);
         float old = (float)exp(t->lse[r] - both), share = (float)(exp(lse - both));
         for (int d = 0; d < (int)run->p->c.dim_v; d++) {
             out[d] = out[d] * old + pv[d] / t->sum[r] * share;
@@ -205,19 +201,33 @@ static double faulty_lse(double lse, uint8_t fault)
     }
 }
 
+/* LSE in the form that the backend leaves it in. `keys` is without the sink, `all` with it. */
+static double lse_to_leave(const at_flash_run *run, double keys, double all)
+{
+    const at_variant *variant = &run->numeric.variant;
+    double lse = variant->lse_without_sink ? keys : all;
+    return faulty_lse(variant->lse_log2 ? lse * log2_e : lse, run->fault.lse);
+}
+
 static void store_tile(const at_flash_run *run, row_tile *t)
 {
     const at_tensor *lse = &run->p->t[AT_LSE];
+    double sink = at_flash_sink(run, t->h);
+    float drop = run->drop > 0 && !run->fault.drop_unscaled ? run->drop : 1;
     for (int r = 0; r < t->rows; r++) {
-        int64_t i = t->i + r, at = t->b * run->p->c.len_q + i;
+        int64_t i = t->i + r;
         float *out = t->out + (size_t)r * (size_t)run->v_stride;
-        bool dead = run->first[at] > run->last[at];
-        if (dead && !dead_row(run, t, out, &t->lse[r])) {
+        if (t->lse[r] == -HUGE_VAL && !dead_row(run, t, out, &t->lse[r])) {
             continue;
         }
-        at_flash_store(&run->p->t[AT_O], t->b, t->h, i, out);
+        double all = at_flash_log_sum(t->lse[r], sink);
+        float share = all > -HUGE_VAL ? (float)exp(t->lse[r] - all) * drop : 1;
+        for (int d = 0; share != 1 && d < (int)run->p->c.dim_v; d++) {
+            out[d] *= share;
+        }
+        at_flash_store(run, AT_O, t->b, t->h, i, out);
         if (lse->data != NULL) {
-            float value = (float)faulty_lse(t->lse[r], run->fault.lse);
+            float value = (float)lse_to_leave(run, t->lse[r], all);
             memcpy(at_tensor_at(lse, t->b, t->h, i, 0), &value, sizeof value);
         }
     }
@@ -285,6 +295,7 @@ at_status at_flash_forward(const at_backend *self, void *state, const at_problem
             }
         }
         clear_padding(p);
+        at_cpu_hand_out_dropout(p);
     }
     at_flash_finish(&run);
     return status;
@@ -293,7 +304,8 @@ at_status at_flash_forward(const at_backend *self, void *state, const at_problem
 const at_backend at_backend_cpu_flash = {
     .name = "cpu.flash",
     .version = "1.0.0",
-    .promises = AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DETERMINISM,
+    .promises =
+        AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DETERMINISM | AT_PROMISES_MASK,
     .arch = AT_ARCH_CPU,
     .numeric = {.p = AT_P_STORED},
     .contract = {.pad = AT_PAD_ZERO},

@@ -42,6 +42,37 @@ typedef enum at_flash_dead_fault {
     AT_FLASH_DEAD_UNWRITTEN /* o and lse keep what memory held */
 } at_flash_dead_fault;
 
+typedef enum at_flash_mask_fault {
+    AT_FLASH_MASK_RIGHT,
+    AT_FLASH_MASK_LOST,    /* the dense mask is ignored */
+    AT_FLASH_MASK_FIRST,   /* every sequence and head reads the dense mask of the first ones */
+    AT_FLASH_MASK_INVERTED /* bool: 1 hides the key */
+} at_flash_mask_fault;
+
+typedef enum at_flash_alibi_fault {
+    AT_FLASH_ALIBI_RIGHT,
+    AT_FLASH_ALIBI_HEAD,   /* slope 2^(-8 h / H), counting heads from 1 */
+    AT_FLASH_ALIBI_CORNER, /* distances from the top left corner */
+    AT_FLASH_ALIBI_SIGNED  /* slope (j - i) */
+} at_flash_alibi_fault;
+
+typedef enum at_flash_sink_fault {
+    AT_FLASH_SINK_RIGHT,
+    AT_FLASH_SINK_LOST, /* left out of the denominator */
+    AT_FLASH_SINK_HEAD  /* of the next head */
+} at_flash_sink_fault;
+
+typedef enum at_flash_read_fault {
+    AT_FLASH_READ_RIGHT,
+    AT_FLASH_READ_DENSE,     /* k and v as if their rows had no gaps and slices between them */
+    AT_FLASH_READ_V_AS_K,    /* v from where k starts: the offset in the fused buffer is lost */
+    AT_FLASH_READ_DO_AS_O,   /* do with the strides of o */
+    AT_FLASH_READ_PAGE_ROW,  /* the page table's row of the first sequence for all */
+    AT_FLASH_READ_PAGE_NONE, /* the table ignored: sequence b has pages b n, b n + 1 .. */
+    AT_FLASH_READ_UNIT_K,    /* fp8: the scale of k is forgotten */
+    AT_FLASH_READ_UNIT_V
+} at_flash_read_fault;
+
 /* Planted faults of cpu.flash; all zero = none. A backend made of the at_flash_* functions below
  * points its `data` at one of these (NULL = none). Flags are 0 or 1 unless said otherwise. A fault
  * that has nothing to act on in a case (no window, one key tile, ungrouped heads) changes nothing.
@@ -67,6 +98,14 @@ typedef struct at_flash_fault {
     uint8_t toward_zero;      /* P and dS are rounded toward zero */
     uint8_t dead;             /* at_flash_dead_fault */
     uint8_t lse;              /* at_flash_lse_fault */
+    uint8_t mask;             /* at_flash_mask_fault */
+    uint8_t alibi;            /* at_flash_alibi_fault */
+    uint8_t sink;             /* at_flash_sink_fault */
+    uint8_t read;             /* at_flash_read_fault */
+    uint8_t bias_head;        /* the bias of head h + 1 */
+    uint8_t bias_lost;        /* neither bias nor ALiBi is added */
+    uint8_t drop_shifted;     /* row i drops what the mask says of row i + 1 */
+    uint8_t drop_unscaled;    /* without the factor 1 / (1 - dropout) */
     uint8_t nondeterministic; /* every other launch runs other tiles in reverse order */
 
     uint8_t d;              /* at_flash_d_fault */
@@ -74,6 +113,9 @@ typedef struct at_flash_fault {
     uint8_t group_sum_lost; /* dK, dV of the group's last query head alone */
     uint8_t exp_split;      /* P = exp(S) exp(-LSE): overflows where LSE < -88.7 */
     uint8_t slope_lost;     /* dS without the softcap's slope */
+    uint8_t dbias_first;    /* dBias of the first sequence and head that it serves */
+    uint8_t dbias_sloped;   /* dBias with the softcap's slope */
+    uint8_t dsink_first;    /* dSink of the first sequence alone */
 } at_flash_fault;
 
 /* The functions of cpu.flash for backends with planted faults; `self->data` is a const

@@ -5,38 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu_flash_run.h"
+#include "kernels/cpu_flash_grad.h"
 #include "kernels/kernels.h"
-
-enum { ROW_TILE = AT_TILE_MAX, LANE_STRIDE = AT_TILE_MAX + AT_TILE_LANES };
 
 static const double log2_e = 1.44269504088896340736;
 
-/* P and dS of one tile. Sweep over rows: rows = keys, lanes = query rows. Sweep over keys: the
- * other way round. */
-typedef struct grad_tile {
-    int64_t b, h, i;           /* sequence, head, first query row */
-    int rows;                  /* query rows */
-    int key, keys;             /* first key, number of keys */
-    float *s, *dp, *slope;     /* [AT_TILE_MAX LANE_STRIDE] */
-    float *lse, *d;            /* [ROW_TILE] of the query rows; lse as at_tile_gradient takes it */
-    float *fixed_qk, *fixed_v; /* by lane [dim LANE_STRIDE]: Q and dO, or K and V */
-    float *moving_qk, *moving_v; /* [AT_TILE_MAX dim]: K and V, or Q and dO */
-} grad_tile;
-
-static size_t tile_floats(const at_case *c)
+size_t at_flash_tile_floats(const at_case *c)
 {
     size_t qk = (size_t)at_tile_stride((int)c->dim_qk), v = (size_t)at_tile_stride((int)c->dim_v);
     return 3 * (size_t)AT_TILE_MAX * LANE_STRIDE + 2 * ROW_TILE +
            (qk + v) * (LANE_STRIDE + AT_TILE_MAX);
 }
 
-/* Cuts the tile's parts from `memory` and returns what is left. */
-static float *lay_out(const at_flash_run *run, grad_tile *t, float *memory)
+float *at_flash_lay_out(const at_flash_run *run, at_flash_grad *t, float *memory)
 {
     size_t square = (size_t)AT_TILE_MAX * LANE_STRIDE;
     size_t qk = (size_t)run->qk_stride, v = (size_t)run->v_stride;
-    *t = (grad_tile){.s = memory, .dp = memory + square, .slope = memory + 2 * square};
+    *t = (at_flash_grad){.s = memory, .dp = memory + square, .slope = memory + 2 * square};
     t->lse = t->slope + square;
     t->d = t->lse + ROW_TILE;
     t->fixed_qk = t->d + ROW_TILE;
@@ -46,19 +31,21 @@ static float *lay_out(const at_flash_run *run, grad_tile *t, float *memory)
     return t->moving_v + v * AT_TILE_MAX;
 }
 
-/* LSE as the forward left it, back to the right natural logarithm where the fault says that both
- * passes agree on the wrong form. */
-static double stored_lse(const at_flash_run *run, int64_t b, int64_t h, int64_t i)
+/* LSE as the forward left it, back to the right natural logarithm with the sink in it, where the
+ * variant, or the fault in which both passes agree, has it in another form. */
+double at_flash_stored_lse(const at_flash_run *run, int64_t b, int64_t h, int64_t i)
 {
     double lse = at_tensor_get(&run->p->t[AT_LSE], b, h, i, 0);
-    if (run->fault.lse == AT_FLASH_LSE_LOG2) {
-        return lse / log2_e;
+    if (run->fault.lse == AT_FLASH_LSE_LOG2 || run->numeric.variant.lse_log2) {
+        lse /= log2_e;
+    }
+    if (run->numeric.variant.lse_without_sink) {
+        lse = at_flash_log_sum(lse, at_flash_sink(run, h));
     }
     return run->fault.lse == AT_FLASH_LSE_NEGATED ? -lse : lse;
 }
 
-/* LSE and D of the tile's query rows; +Inf where no key is seen makes P = 0. */
-static void load_row_values(const at_flash_run *run, grad_tile *t)
+void at_flash_load_row_values(const at_flash_run *run, at_flash_grad *t)
 {
     const at_case *c = &run->p->c;
     for (int r = 0; r < ROW_TILE; r++) {
@@ -67,8 +54,8 @@ static void load_row_values(const at_flash_run *run, grad_tile *t)
     }
     for (int r = 0; r < t->rows; r++) {
         int64_t at = t->b * c->len_q + t->i + r;
-        if (run->first[at] <= run->last[at]) {
-            double lse = stored_lse(run, t->b, t->h, t->i + r);
+        double lse = at_flash_stored_lse(run, t->b, t->h, t->i + r);
+        if (run->first[at] <= run->last[at] && lse != -HUGE_VAL) {
             t->lse[r] = (float)(run->softmax.base2 ? lse * log2_e : lse);
         }
         int64_t i = t->i + r - (run->fault.d == AT_FLASH_D_ROW_BEFORE ? 16 : 0);
@@ -77,7 +64,8 @@ static void load_row_values(const at_flash_run *run, grad_tile *t)
 }
 
 /* The fault exp_split: P = exp(S) exp(-LSE). */
-static void split_gradient(const at_flash_run *run, const grad_tile *t, at_tile s, bool by_row)
+static void split_gradient(const at_flash_run *run, const at_flash_grad *t, at_tile s, bool by_row,
+                           bool sloped)
 {
     for (int r = 0; r < s.rows; r++) {
         for (int l = 0; l < s.lanes; l++) {
@@ -88,7 +76,7 @@ static void split_gradient(const at_flash_run *run, const grad_tile *t, at_tile 
                 run->softmax.base2 ? exp2f(s.x[at]) * exp2f(-lse) : expf(s.x[at]) * expf(-lse);
             s.x[at] = seen ? p : 0;
             t->dp[at] = seen ? p * (t->dp[at] - d) : 0;
-            t->dp[at] *= run->softmax.cap > 0 && !run->fault.slope_lost ? t->slope[at] : 1;
+            t->dp[at] *= sloped ? t->slope[at] : 1;
         }
     }
 }
@@ -110,34 +98,42 @@ static void multiply_fixed(at_tile out, const float *moving, int stride, const f
                                         .c_m = out.stride});
 }
 
-/* From the loaded tiles to rounded P in t->s and dS in t->dp. */
-static void make_gradient(const at_flash_run *run, const grad_tile *t, at_flash_span span,
-                          bool by_row)
+void at_flash_gradient(const at_flash_run *run, const at_flash_grad *t, at_flash_span span,
+                       bool by_row, bool sloped)
 {
     int rows = by_row ? t->rows : t->keys, lanes = at_tile_lanes(by_row ? t->keys : t->rows);
     at_tile s = {rows, lanes, LANE_STRIDE, t->s}, dp = {rows, lanes, LANE_STRIDE, t->dp};
+    at_flash_block block = {t->b, t->h, t->i, t->rows, t->key, t->keys, by_row};
     multiply_fixed(s, t->moving_qk, run->qk_stride, t->fixed_qk, run->score_dims);
     multiply_fixed(dp, t->moving_v, run->v_stride, t->fixed_v, run->dp_dims);
-    at_tile_score(&run->softmax, s, t->slope);
-    if (span.full_low > t->key || span.full_high < t->key + t->keys - 1) {
-        int first[ROW_TILE] = {0}, last[ROW_TILE] = {0};
-        size_t at = (size_t)(t->b * run->p->c.len_q + t->i), n = (size_t)t->rows;
-        memcpy(first, run->first + at, n * sizeof *first);
-        memcpy(last, run->last + at, n * sizeof *last);
-        (by_row ? at_tile_mask_rows : at_tile_mask)(s, t->key, first, last);
+    at_flash_score(run, &block, span, s, t->slope);
+    if (run->drop > 0) {
+        at_flash_drop(run, &block, dp, run->fault.drop_unscaled ? 1 : run->drop);
     }
+    sloped = sloped && run->softmax.cap > 0 && !run->fault.slope_lost;
     if (run->fault.exp_split) {
-        split_gradient(run, t, s, by_row);
+        split_gradient(run, t, s, by_row, sloped);
     } else {
-        bool sloped = run->softmax.cap > 0 && !run->fault.slope_lost;
         at_tile_gradient(&run->softmax, s, t->dp, sloped ? t->slope : NULL, t->lse, t->d, by_row);
     }
-    at_tile_round(run->rounding, t->s, (size_t)rows * LANE_STRIDE);
-    at_tile_round(run->rounding, t->dp, (size_t)rows * LANE_STRIDE);
 }
 
-static void load_rows(const at_flash_run *run, const grad_tile *t, bool by_lane, float *q,
-                      float *d_o)
+/* What the multiplies take: rounded P with dropout in t->s and dS in t->dp. */
+static void make_products(const at_flash_run *run, const at_flash_grad *t, at_flash_span span,
+                          bool by_row)
+{
+    int rows = by_row ? t->rows : t->keys, lanes = at_tile_lanes(by_row ? t->keys : t->rows);
+    at_flash_gradient(run, t, span, by_row, true);
+    at_flash_round(run, run->p_unit, t->s, (size_t)rows * LANE_STRIDE);
+    at_flash_round(run, run->ds_unit, t->dp, (size_t)rows * LANE_STRIDE);
+    if (run->drop > 0) {
+        at_flash_block block = {t->b, t->h, t->i, t->rows, t->key, t->keys, by_row};
+        at_flash_drop(run, &block, (at_tile){rows, lanes, LANE_STRIDE, t->s}, 1);
+    }
+}
+
+void at_flash_load_rows(const at_flash_run *run, const at_flash_grad *t, bool by_lane, float *q,
+                        float *d_o)
 {
     at_flash_rows what = {.tensor = AT_Q,
                           .b = t->b,
@@ -153,7 +149,8 @@ static void load_rows(const at_flash_run *run, const grad_tile *t, bool by_lane,
     at_flash_load(run, &what, d_o);
 }
 
-static void load_keys(const at_flash_run *run, const grad_tile *t, bool by_lane, float *k, float *v)
+void at_flash_load_keys(const at_flash_run *run, const at_flash_grad *t, bool by_lane, float *k,
+                        float *v)
 {
     at_flash_rows what = {.tensor = AT_K,
                           .b = t->b,
@@ -174,15 +171,15 @@ static void load_keys(const at_flash_run *run, const grad_tile *t, bool by_lane,
 static void run_row_tile(const at_flash_run *run, int64_t b, int64_t h, int64_t i)
 {
     const at_problem *p = run->p;
-    grad_tile t;
-    float *sum = lay_out(run, &t, at_flash_scratch(run)), scale[ROW_TILE];
+    at_flash_grad t;
+    float *sum = at_flash_lay_out(run, &t, at_flash_scratch(run)), scale[ROW_TILE];
     int64_t left = p->len_q[b] - i;
     t.b = b;
     t.h = h;
     t.i = i;
     t.rows = left < ROW_TILE ? (int)left : ROW_TILE;
-    load_rows(run, &t, true, t.fixed_qk, t.fixed_v);
-    load_row_values(run, &t);
+    at_flash_load_rows(run, &t, true, t.fixed_qk, t.fixed_v);
+    at_flash_load_row_values(run, &t);
     size_t floats = (size_t)ROW_TILE * (size_t)run->qk_stride;
     memset(sum, 0, floats * sizeof *sum);
     at_flash_span span = at_flash_span_of(run, b, i, t.rows);
@@ -191,8 +188,8 @@ static void run_row_tile(const at_flash_run *run, int64_t b, int64_t h, int64_t 
         int tile = run->engine.reversed ? high - (n - low) : n;
         t.key = tile * run->engine.tile;
         t.keys = at_flash_keys_in_tile(run, b, tile);
-        load_keys(run, &t, false, t.moving_qk, t.moving_v);
-        make_gradient(run, &t, span, false);
+        at_flash_load_keys(run, &t, false, t.moving_qk, t.moving_v);
+        make_products(run, &t, span, false);
         at_tile_multiply(&(at_tile_product){.m = t.rows,
                                             .n = at_tile_lanes((int)p->c.dim_qk),
                                             .k = t.keys,
@@ -210,7 +207,7 @@ static void run_row_tile(const at_flash_run *run, int64_t b, int64_t h, int64_t 
     }
     at_tile_scale_rows((at_tile){t.rows, (int)p->c.dim_qk, run->qk_stride, sum}, scale);
     for (int r = 0; r < t.rows; r++) {
-        at_flash_store(&p->t[AT_DQ], b, h, i + r, sum + (size_t)r * (size_t)run->qk_stride);
+        at_flash_store(run, AT_DQ, b, h, i + r, sum + (size_t)r * (size_t)run->qk_stride);
     }
 }
 
@@ -220,6 +217,7 @@ typedef struct family {
     int64_t families, f;
     int64_t heads_k, heads_v; /* in one family */
     float *dk, *dv;           /* [heads_k or heads_v] [tile dim] */
+    float *dk_head, *dv_head; /* [tile dim] of one query head, where each is rounded */
     size_t dk_floats, dv_floats;
 } family;
 
@@ -234,7 +232,7 @@ static int64_t place_in_family(const at_flash_run *run, int64_t families, int64_
 }
 
 /* dst [keys dim] += tile^T rows, where tile is P or dS [rows keys]. */
-static void add_transposed(const at_flash_run *run, const grad_tile *t, const float *tile,
+static void add_transposed(const at_flash_run *run, const at_flash_grad *t, const float *tile,
                            const float *rows, int stride, float *dst)
 {
     at_tile_multiply(&(at_tile_product){.m = t->keys,
@@ -251,7 +249,7 @@ static void add_transposed(const at_flash_run *run, const grad_tile *t, const fl
 }
 
 /* Adds one query head's share to dK and dV of the key tile. */
-static void add_head(const at_flash_run *run, grad_tile *t, float *dk, float *dv)
+static void add_head(const at_flash_run *run, at_flash_grad *t, float *dk, float *dv)
 {
     const at_problem *p = run->p;
     int64_t step = run->engine.tile, tiles = (p->len_q[t->b] + step - 1) / step;
@@ -262,16 +260,16 @@ static void add_head(const at_flash_run *run, grad_tile *t, float *dk, float *dv
         if (span.low > t->key + t->keys - 1 || span.high < t->key) {
             continue;
         }
-        load_rows(run, t, false, t->moving_qk, t->moving_v);
-        load_row_values(run, t);
-        make_gradient(run, t, span, true);
+        at_flash_load_rows(run, t, false, t->moving_qk, t->moving_v);
+        at_flash_load_row_values(run, t);
+        make_products(run, t, span, true);
         add_transposed(run, t, t->s, t->moving_v, run->v_stride, dv);
         add_transposed(run, t, t->dp, t->moving_qk, run->qk_stride, dk);
     }
 }
 
 /* Stores the family's sums of the key tile, times `factor`. */
-static void store_keys(const at_flash_run *run, const grad_tile *t, const family *own,
+static void store_keys(const at_flash_run *run, const at_flash_grad *t, const family *own,
                        at_tensor_id id, float factor)
 {
     const at_tensor *out = &run->p->t[id];
@@ -290,8 +288,19 @@ static void store_keys(const at_flash_run *run, const grad_tile *t, const family
             id == AT_DK ? own->dk + place * own->dk_floats : own->dv + place * own->dv_floats;
         at_tile_scale_rows((at_tile){t->keys, (int)out->shape[3], stride, sum}, scale);
         for (int r = 0; r < t->keys; r++) {
-            at_flash_store(out, t->b, h, t->key + r, sum + (size_t)r * (size_t)stride);
+            at_flash_store(run, id, t->b, h, t->key + r, sum + (size_t)r * (size_t)stride);
         }
+    }
+}
+
+/* Adds a head's gradient to its group's as it would be stored. */
+static void add_rounded(const at_flash_run *run, at_tensor_id id, float factor, float *head,
+                        float *sum, size_t n)
+{
+    at_dtype dtype = run->p->t[id].dtype;
+    float unit = run->p->unit[id];
+    for (size_t i = 0; i < n; i++) {
+        sum[i] += (float)at_dtype_round(dtype, (double)(head[i] * factor / unit)) * unit;
     }
 }
 
@@ -300,15 +309,17 @@ static void run_key_tile(const at_flash_run *run, int64_t b, int64_t f, int64_t 
 {
     const at_problem *p = run->p;
     const at_case *c = &p->c;
-    grad_tile t;
+    at_flash_grad t;
     family own = {.families = families,
                   .f = f,
                   .heads_k = c->heads_kv / families,
                   .heads_v = c->heads_v / families};
-    own.dk = lay_out(run, &t, at_flash_scratch(run));
+    own.dk = at_flash_lay_out(run, &t, at_flash_scratch(run));
     own.dk_floats = (size_t)AT_TILE_MAX * (size_t)run->qk_stride;
     own.dv = own.dk + own.dk_floats * (size_t)own.heads_k;
     own.dv_floats = (size_t)AT_TILE_MAX * (size_t)run->v_stride;
+    own.dk_head = own.dv + own.dv_floats * (size_t)own.heads_v;
+    own.dv_head = own.dk_head + own.dk_floats;
     memset(own.dk, 0, own.dk_floats * (size_t)own.heads_k * sizeof *own.dk);
     memset(own.dv, 0, own.dv_floats * (size_t)own.heads_v * sizeof *own.dv);
     t.b = b;
@@ -316,13 +327,14 @@ static void run_key_tile(const at_flash_run *run, int64_t b, int64_t f, int64_t 
     t.keys =
         (int)(p->len_kv[b] - t.key < run->engine.tile ? p->len_kv[b] - t.key : run->engine.tile);
     int64_t loaded_k = -1, loaded_v = -1;
+    float drop = run->drop > 0 && !run->fault.drop_unscaled ? run->drop : 1;
     for (t.h = 0; t.h < c->heads_q; t.h++) {
         if (family_of(run, families, c->heads_q, t.h) != f) {
             continue;
         }
         int64_t k = at_flash_k_head(run, t.h), v = at_flash_v_head(run, t.h);
         if (k != loaded_k || v != loaded_v) {
-            load_keys(run, &t, true, t.fixed_qk, t.fixed_v);
+            at_flash_load_keys(run, &t, true, t.fixed_qk, t.fixed_v);
             loaded_k = k;
             loaded_v = v;
         }
@@ -332,37 +344,18 @@ static void run_key_tile(const at_flash_run *run, int64_t b, int64_t f, int64_t 
             memset(dk, 0, own.dk_floats * sizeof *dk);
             memset(dv, 0, own.dv_floats * sizeof *dv);
         }
-        add_head(run, &t, dk, dv);
-    }
-    store_keys(run, &t, &own, AT_DK, run->softmax.scale);
-    store_keys(run, &t, &own, AT_DV, 1);
-}
-
-/* D of every live row, from the stored O. */
-static at_status make_d(at_flash_run *run, at_error *err)
-{
-    const at_problem *p = run->p;
-    int64_t rows = p->c.batch * p->c.heads_q * p->c.len_q;
-    int dim = (int)p->c.dim_v;
-    run->d = calloc((size_t)rows + 1, sizeof *run->d);
-    float *line = calloc(2 * (size_t)dim + 1, sizeof *line);
-    if (run->d == NULL || line == NULL) {
-        free(line);
-        return at_fail(err, AT_NO_MEMORY, "cpu.flash: no memory for D of %lld rows",
-                       (long long)rows);
-    }
-    for (int64_t n = 0; n < rows && run->fault.d != AT_FLASH_D_MISSING; n++) {
-        int64_t i = n % p->c.len_q, h = n / p->c.len_q % p->c.heads_q;
-        int64_t b = n / p->c.len_q / p->c.heads_q;
-        if (i < p->len_q[b]) {
-            at_tile_load(p->t[AT_O].dtype, line, at_tensor_at(&p->t[AT_O], b, h, i, 0), dim);
-            at_tile_load(p->t[AT_DO].dtype, line + dim, at_tensor_at(&p->t[AT_DO], b, h, i, 0),
-                         dim);
-            run->d[n] = at_tile_dot(line, line + dim, run->d_dims);
+        if (run->numeric.head_rounded) {
+            memset(own.dk_head, 0, (own.dk_floats + own.dv_floats) * sizeof *own.dk_head);
+            add_head(run, &t, own.dk_head, own.dv_head);
+            add_rounded(run, AT_DK, run->softmax.scale, own.dk_head, dk, own.dk_floats);
+            add_rounded(run, AT_DV, drop, own.dv_head, dv, own.dv_floats);
+        } else {
+            add_head(run, &t, dk, dv);
         }
     }
-    free(line);
-    return AT_OK;
+    bool scaled = run->numeric.head_rounded;
+    store_keys(run, &t, &own, AT_DK, scaled ? 1 : run->softmax.scale);
+    store_keys(run, &t, &own, AT_DV, scaled ? 1 : drop);
 }
 
 static void clear_padding(const at_problem *p)
@@ -412,15 +405,19 @@ at_status at_flash_backward(const at_backend *self, void *state, const at_proble
     int64_t families = at_common_divisor(c->heads_kv, c->heads_v);
     int64_t row_items = c->batch * c->heads_q * ((c->len_q + ROW_TILE - 1) / ROW_TILE);
     size_t qk = (size_t)at_tile_stride((int)c->dim_qk), v = (size_t)at_tile_stride((int)c->dim_v);
-    size_t floats = tile_floats(c) + (size_t)AT_TILE_MAX * (qk * (size_t)(c->heads_kv / families) +
-                                                            v * (size_t)(c->heads_v / families));
+    size_t own = (size_t)AT_TILE_MAX * (qk * (size_t)(1 + c->heads_kv / families) +
+                                        v * (size_t)(1 + c->heads_v / families));
+    size_t square = (size_t)AT_TILE_MAX * LANE_STRIDE;
+    size_t floats = at_flash_tile_floats(c) + (own > square ? own : square);
     at_status status = at_flash_start(&run, self, p, engine, AT_FLASH_BACKWARD,
                                       row_items + c->batch * families, floats, err);
     if (status == AT_OK) {
-        status = make_d(&run, err);
+        status = at_flash_make_d(&run, err);
     }
     if (status == AT_OK) {
         run_sweeps(&run, row_items, families);
+        at_flash_bias_gradient(&run);
+        at_flash_sink_gradient(&run);
         clear_padding(p);
     }
     at_flash_finish(&run);

@@ -17,6 +17,7 @@ static const at_flash_engine engines[] = {
     {.name = "split", .tile = 64, .splits = 4},
     {.name = "p32", .tile = 64, .p_f32 = true},
     {.name = "exp2", .tile = 64, .base2 = true},
+    {.name = "lazy", .tile = 32, .lazy = true},
 };
 enum { ENGINE_COUNT = sizeof engines / sizeof *engines };
 
@@ -38,7 +39,8 @@ void at_flash_close(const at_backend *self, void *state)
     (void)self, (void)state;
 }
 
-/* Engines that would repeat another one bit for bit by construction are left out. */
+/* Engines that would repeat another one bit for bit by construction are left out, and exp2 where
+ * the lowest finite number, which masks hold, has no multiple by log2(e). */
 at_status at_flash_claim(const at_backend *self, void *state, const at_case *c, at_engines *list,
                          at_reason *why)
 {
@@ -46,9 +48,10 @@ at_status at_flash_claim(const at_backend *self, void *state, const at_case *c, 
     AT_TRY(at_flash_supports(self, c, why));
     list->n = 0;
     for (int i = 0; i < ENGINE_COUNT; i++) {
-        bool same =
-            (engines[i].p_f32 && c->dtype == AT_F32) || (engines[i].splits > 0 && c->splits > 0);
-        if (!same) {
+        bool p_f32 = c->dtype == AT_F32 || self->numeric.p == AT_P_F32;
+        bool same = (engines[i].p_f32 && p_f32) || (engines[i].splits > 0 && c->splits > 0);
+        bool lowest = c->amask >= AT_AMASK_MIN_11 && c->dtype != AT_F16;
+        if (!same && !(engines[i].base2 && lowest)) {
             (void)strcpy(list->name[list->n++], engines[i].name);
         }
     }
@@ -57,6 +60,9 @@ at_status at_flash_claim(const at_backend *self, void *state, const at_case *c, 
 
 static at_tile_rounding rounding_of(int64_t dtype, bool toward_zero)
 {
+    if (dtype == AT_F8E4M3 || dtype == AT_F8E5M2) {
+        return dtype == AT_F8E4M3 ? AT_TILE_F8E4M3 : AT_TILE_F8E5M2;
+    }
     if (dtype == AT_BF16) {
         return toward_zero ? AT_TILE_BF16_ZERO : AT_TILE_BF16;
     }
@@ -96,9 +102,31 @@ static void vary(at_flash_engine *engine, int pass)
     }
 }
 
+static bool is_fp8(const at_case *c)
+{
+    return c->dtype == AT_F8E4M3 || c->dtype == AT_F8E5M2;
+}
+
+static float unit_of(const at_problem *p, float unit)
+{
+    return is_fp8(&p->c) && unit > 0 ? unit : 1;
+}
+
+/* What stands beside dot products, and the class. */
+static void configure_features(at_flash_run *run, const at_problem *p)
+{
+    const at_case *c = &p->c;
+    run->biased = c->bias != AT_BIAS_NONE;
+    run->masked = c->amask != AT_AMASK_NONE;
+    run->drop = c->dropout > 0 ? 1 / (1 - (float)c->dropout) : 0;
+    run->p_unit = unit_of(p, run->numeric.p_unit);
+    run->ds_unit = unit_of(p, run->numeric.ds_unit);
+}
+
 static void configure(at_flash_run *run, const at_problem *p, int pass)
 {
     const at_flash_fault *fault = &run->fault;
+    bool p_f32 = run->engine.p_f32 || run->numeric.p == AT_P_F32;
     int dim_qk = (int)p->c.dim_qk, dim_v = (int)p->c.dim_v;
     if (fault->nondeterministic) {
         vary(&run->engine, pass);
@@ -109,7 +137,8 @@ static void configure(at_flash_run *run, const at_problem *p, int pass)
     run->softmax.scale = (float)faulty_scale(p, fault->scale);
     run->softmax.cap = fault->softcap_lost ? 0 : (float)p->c.softcap;
     run->softmax.base2 = run->engine.base2;
-    run->rounding = run->engine.p_f32 ? AT_TILE_KEEP : rounding_of(p->c.dtype, fault->toward_zero);
+    run->softmax.slack = !run->engine.lazy ? 0 : run->engine.base2 ? 8 : 8 * 0.69314718F;
+    run->rounding = p_f32 ? AT_TILE_KEEP : rounding_of(p->c.dtype, fault->toward_zero);
     run->sums = fault->low_accumulators ? rounding_of(p->c.dtype, false) : AT_TILE_KEEP;
     run->score_dims = dim_qk;
     if (fault->dims_tail > 0 && dim_qk > fault->dims_tail) {
@@ -193,7 +222,8 @@ at_status at_flash_start(at_flash_run *run, const at_backend *self, const at_pro
                          const char *engine, int pass, int64_t items, size_t floats, at_error *err)
 {
     const at_flash_fault *fault = self->data;
-    *run = (at_flash_run){.p = p, .scratch_floats = floats};
+    *run = (at_flash_run){.p = p, .numeric = self->numeric, .scratch_floats = floats};
+    AT_ASSERT(!run->numeric.scores_stored);
     for (int i = 0; i < ENGINE_COUNT; i++) {
         if (strcmp(engines[i].name, engine) == 0) {
             run->engine = engines[i];
@@ -206,6 +236,7 @@ at_status at_flash_start(at_flash_run *run, const at_backend *self, const at_pro
         run->fault = *fault;
     }
     configure(run, p, pass);
+    configure_features(run, p);
     run->threads = thread_count(p, items);
     size_t rows = (size_t)(p->c.batch * p->c.len_q), threads = (size_t)run->threads;
     run->first = malloc((rows + 1) * sizeof *run->first);
@@ -260,13 +291,71 @@ at_flash_span at_flash_span_of(const at_flash_run *run, int64_t b, int64_t i, in
     return span;
 }
 
+/* The tensor as the fault reads it; `b` changes with the table's row. */
+static at_tensor view_of(const at_flash_run *run, const at_flash_rows *what, int64_t *b)
+{
+    const at_problem *p = run->p;
+    at_tensor t = p->t[what->tensor];
+    bool keys = what->tensor == AT_K || what->tensor == AT_V;
+    switch (run->fault.read) {
+    case AT_FLASH_READ_DENSE:
+        t.stride[2] = keys ? t.stride[2] / t.stride[1] * t.shape[3] : t.stride[2];
+        t.stride[1] = keys ? t.shape[3] : t.stride[1];
+        break;
+    case AT_FLASH_READ_V_AS_K:
+        t = what->tensor == AT_V && p->home[AT_V] != AT_V ? p->t[AT_K] : t;
+        break;
+    case AT_FLASH_READ_DO_AS_O:
+        if (what->tensor == AT_DO) {
+            memcpy(t.stride, p->t[AT_O].stride, sizeof t.stride);
+        }
+        break;
+    case AT_FLASH_READ_PAGE_ROW:
+        *b = t.pages != NULL ? 0 : *b;
+        break;
+    case AT_FLASH_READ_PAGE_NONE:
+        t.stride[0] *= t.pages != NULL ? t.pages_wide : 1;
+        t.pages = NULL;
+        break;
+    default:
+        break;
+    }
+    return t;
+}
+
 static const char *row_address(const at_flash_run *run, const at_flash_rows *what, int64_t s)
 {
     const at_tensor *t = &run->p->t[what->tensor];
     bool early = run->fault.start_off && (what->tensor == AT_K || what->tensor == AT_V) &&
                  t->start != NULL && t->start[what->b] > 0;
+    if (run->fault.read != AT_FLASH_READ_RIGHT) {
+        int64_t b = what->b;
+        at_tensor view = view_of(run, what, &b);
+        return at_tensor_at(&view, b, what->h, s, 0);
+    }
     const char *row = at_tensor_at(t, what->b, what->h, s, 0);
     return early ? row - t->stride[2] * (int64_t)at_dtype_size(t->dtype) : row;
+}
+
+static float unit_of_tensor(const at_flash_run *run, at_tensor_id id)
+{
+    uint8_t read = run->fault.read;
+    bool lost = (read == AT_FLASH_READ_UNIT_K && id == AT_K) ||
+                (read == AT_FLASH_READ_UNIT_V && id == AT_V);
+    return lost ? 1 : run->p->unit[id];
+}
+
+/* n stored elements from element `from` of row s, as the values they stand for. */
+static void load_line(const at_flash_run *run, const at_flash_rows *what, int64_t s, int from,
+                      float *out, int n)
+{
+    at_dtype dtype = run->p->t[what->tensor].dtype;
+    float unit = unit_of_tensor(run, what->tensor);
+    const char *row = row_address(run, what, s);
+    at_tile_load(dtype, out, row + (size_t)from * at_dtype_size(dtype), n);
+    for (int d = 0; unit != 1 && d < n; d++) {
+        out[d] *= unit;
+    }
 }
 
 void at_flash_load(const at_flash_run *run, const at_flash_rows *what, float *out)
@@ -283,15 +372,14 @@ void at_flash_load(const at_flash_run *run, const at_flash_rows *what, float *ou
         if (!what->by_lane) {
             int filled = live ? dim : 0;
             if (live) {
-                at_tile_load(t->dtype, row, row_address(run, what, what->s + r), dim);
+                load_line(run, what, what->s + r, 0, row, dim);
             }
             memset(row + filled, 0, (size_t)(lanes - filled) * sizeof *row);
             continue;
         }
         for (int d0 = 0; live && d0 < dim; d0 += 1024) {
             int n = dim - d0 < 1024 ? dim - d0 : 1024;
-            const char *from = row_address(run, what, what->s + r);
-            at_tile_load(t->dtype, line, from + (size_t)d0 * at_dtype_size(t->dtype), n);
+            load_line(run, what, what->s + r, d0, line, n);
             for (int d = 0; d < n; d++) {
                 out[(ptrdiff_t)(d0 + d) * what->stride + r] = line[d];
             }
@@ -299,9 +387,32 @@ void at_flash_load(const at_flash_run *run, const at_flash_rows *what, float *ou
     }
 }
 
-void at_flash_store(const at_tensor *t, int64_t b, int64_t h, int64_t s, const float *row)
+void at_flash_store(const at_flash_run *run, at_tensor_id id, int64_t b, int64_t h, int64_t s,
+                    float *row)
 {
+    const at_tensor *t = &run->p->t[id];
+    float unit = run->p->unit[id];
+    for (int64_t d = 0; unit != 1 && d < t->shape[3]; d++) {
+        row[d] /= unit;
+    }
     at_tile_store(t->dtype, at_tensor_at(t, b, h, s, 0), row, (int)t->shape[3]);
+}
+
+double at_flash_log_sum(double a, double b)
+{
+    double low = fmin(a, b), high = fmax(a, b);
+    return high > -HUGE_VAL ? high + log1p(exp(low - high)) : high;
+}
+
+void at_flash_round(const at_flash_run *run, float unit, float *x, size_t n)
+{
+    for (size_t i = 0; unit != 1 && i < n; i++) {
+        x[i] /= unit;
+    }
+    at_tile_round(run->rounding, x, n);
+    for (size_t i = 0; unit != 1 && i < n; i++) {
+        x[i] *= unit;
+    }
 }
 
 void at_flash_clear(const at_tensor *t, int64_t b, int64_t h, int64_t from)

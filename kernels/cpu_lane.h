@@ -109,6 +109,28 @@ AT_LANE float at_lane_f16(float x)
     return x != x ? x : at_lane_float(at_lane_bits(rounded) | sign);
 }
 
+/* `bits` mantissa bits below the leading one, steps of `step` below `least`. Adding 1.5 2^23 steps
+ * rounds to them. */
+AT_LANE float at_lane_fp8(float x, int bits, float step, float least)
+{
+    uint32_t word = at_lane_bits(x), sign = word & 0x80000000U, low = 1U << (23 - bits);
+    uint32_t half = (low >> 1) - 1 + (word >> (23 - bits) & 1U);
+    float size = at_lane_float(word ^ sign), shift = 12582912.0F * step;
+    float normal = at_lane_float((at_lane_bits(size) + half) & ~(low - 1));
+    float rounded = size < least ? (size + shift) - shift : normal;
+    return x != x ? x : at_lane_float(at_lane_bits(rounded) | sign);
+}
+
+AT_LANE float at_lane_f8e4m3(float x)
+{
+    return at_lane_fp8(x, 3, 0x1p-9F, 0x1p-6F);
+}
+
+AT_LANE float at_lane_f8e5m2(float x)
+{
+    return at_lane_fp8(x, 2, 0x1p-16F, 0x1p-14F);
+}
+
 AT_LANE float at_lane_f16_zero(float x)
 {
     float rounded = at_lane_f16(x), size = x < 0 ? -x : x, up = rounded < 0 ? -rounded : rounded;

@@ -1,64 +1,42 @@
 /* `cpu.naive`: unfused attention, three loops. S, P, dP and dS pass through the inputs' type, as
- * they do in a framework that keeps each as a tensor. Dot products are summed in f32, everything
- * else in f64: an f32 sum of many equal terms drifts, and no matrix library sums one by one. */
+ * they do in a framework that keeps each as a tensor; with fp8 inputs they stay in f32, since no
+ * framework keeps scores in 8 bits. Dot products are summed in f32, everything else in f64: an f32
+ * sum of many equal terms drifts, and no matrix library sums one by one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "harness/clones.h"
+#include "kernels/cpu_naive_row.h"
 #include "kernels/kernels.h"
-
-/* One (batch, head) at a time. */
-typedef struct naive_work {
-    double *o, *dq, *dk, *dv;  /* sums: rows [dim_v] [dim_qk], heads [len_kv dim] */
-    float *q, *d_o, *line;     /* rows: [dim_qk] [dim_v] [dim_qk + dim_v] */
-    float *k, *v;              /* [len_kv dim] of the head at hand */
-    float *s, *p, *dp, *slope; /* rows: [len_kv] */
-    float *typed;              /* [len_kv], holds values of the inputs' type */
-    void *memory;              /* what all of the above is cut from */
-} naive_work;
 
 typedef struct naive_heads {
     int64_t batch, first, count; /* query heads that share K and V heads with nobody else */
 } naive_heads;
 
-AT_CLONES static float dot(const float *a, const float *b, int64_t n)
-{
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        sum += a[i] * b[i];
-    }
-    return sum;
-}
-
-AT_CLONES static void add_scaled(double *out, float factor, const float *in, int64_t n)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        out[i] += (double)factor * (double)in[i];
-    }
-}
-
-static void work_close(naive_work *w)
+static void work_close(at_naive_work *w)
 {
     free(w->memory);
 }
 
-static at_status work_open(naive_work *w, const at_case *c, at_error *err)
+static at_status work_open(at_naive_work *w, const at_case *c, at_error *err)
 {
     size_t dim_qk = (size_t)c->dim_qk, dim_v = (size_t)c->dim_v, keys = (size_t)c->len_kv;
     struct {
         double **part;
         size_t n;
-    } sums[] = {{&w->o, dim_v}, {&w->dq, dim_qk}, {&w->dk, keys * dim_qk}, {&w->dv, keys * dim_v}};
+    } sums[] = {{&w->o, dim_v},
+                {&w->dq, dim_qk},
+                {&w->dk, keys * dim_qk},
+                {&w->dv, keys * dim_v},
+                {&w->group_dk, keys * dim_qk},
+                {&w->group_dv, keys * dim_v}};
     struct {
         float **part;
         size_t n;
     } parts[] = {{&w->q, dim_qk},        {&w->d_o, dim_v},      {&w->line, dim_qk + dim_v},
                  {&w->k, keys * dim_qk}, {&w->v, keys * dim_v}, {&w->s, keys},
                  {&w->p, keys},          {&w->dp, keys},        {&w->slope, keys},
-                 {&w->typed, keys}};
+                 {&w->add, keys},        {&w->keep, keys},      {&w->typed, keys}};
     size_t floats = 0, doubles = 0;
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         doubles += sums[i].n;
@@ -83,85 +61,6 @@ static at_status work_open(naive_work *w, const at_case *c, at_error *err)
     return AT_OK;
 }
 
-/* Rounds a row of sums to the tensor's type. */
-static void store_sums(const at_tensor *t, const naive_work *w, int64_t b, int64_t h, int64_t s,
-                       const double *sums)
-{
-    for (int64_t d = 0; d < t->shape[3]; d++) {
-        w->line[d] = (float)sums[d];
-    }
-    at_tensor_store_row_float(t, b, h, s, w->line);
-}
-
-/* Stores a row in the inputs' type and reads it back. */
-static void pass_through(const naive_work *w, at_dtype dtype, float *row, int64_t n)
-{
-    at_dtype_store_float(dtype, w->typed, row, (size_t)n);
-    at_dtype_load_float(dtype, row, w->typed, (size_t)n);
-}
-
-static void load_heads(const at_tensor *t, int64_t b, int64_t h, int64_t rows, float *out)
-{
-    for (int64_t s = 0; s < rows; s++) {
-        at_tensor_load_row_float(t, b, h, s, out + s * t->shape[3]);
-    }
-}
-
-/* S and P of one row over keys first..last; `slope` gets dS/d(scale q.k), the softcap's derivative.
- * Returns LSE, -Inf for a row without keys. */
-static double softmax_row(const at_problem *p, const naive_work *w, int64_t first, int64_t last)
-{
-    const at_case *c = &p->c;
-    at_dtype dtype = (at_dtype)c->dtype;
-    int64_t n = last - first + 1;
-    float scale = (float)p->scale, cap = (float)c->softcap, max = -HUGE_VALF;
-    if (n <= 0) {
-        return -HUGE_VAL;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        w->s[j] = scale * dot(w->q, w->k + (first + j) * c->dim_qk, c->dim_qk);
-        w->slope[j] = 1;
-        if (cap > 0) {
-            float grow = coshf(w->s[j] / cap);
-            w->slope[j] = 1 / (grow * grow);
-            w->s[j] = cap * tanhf(w->s[j] / cap);
-        }
-    }
-    pass_through(w, dtype, w->s, n);
-    for (int64_t j = 0; j < n; j++) {
-        max = fmaxf(max, w->s[j]);
-    }
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++) {
-        w->p[j] = expf(w->s[j] - max);
-        sum += (double)w->p[j];
-    }
-    for (int64_t j = 0; j < n; j++) {
-        w->p[j] /= (float)sum;
-    }
-    pass_through(w, dtype, w->p, n);
-    return (double)max + log(sum);
-}
-
-static void forward_row(const at_problem *p, const naive_work *w, int64_t b, int64_t h, int64_t i)
-{
-    const at_case *c = &p->c;
-    int64_t first = 0, last = -1;
-    at_problem_keys(p, b, i, &first, &last);
-    at_tensor_load_row_float(&p->t[AT_Q], b, h, i, w->q);
-    double lse = softmax_row(p, w, first, last);
-    for (int64_t d = 0; d < c->dim_v; d++) {
-        w->o[d] = 0;
-    }
-    for (int64_t j = first; j <= last; j++) {
-        add_scaled(w->o, w->p[j - first], w->v + j * c->dim_v, c->dim_v);
-    }
-    store_sums(&p->t[AT_O], w, b, h, i, w->o);
-    if (p->t[AT_LSE].data != NULL) {
-        at_tensor_set(&p->t[AT_LSE], b, h, i, 0, lse);
-    }
-}
-
 /* Rows past the length of a sequence hold 0; packed sequences have no such rows. */
 static void clear_rows(const at_tensor *t, int64_t b, int64_t h, int64_t from)
 {
@@ -172,13 +71,22 @@ static void clear_rows(const at_tensor *t, int64_t b, int64_t h, int64_t from)
     }
 }
 
-static void forward_head(const at_problem *p, const naive_work *w, int64_t b, int64_t h)
+static double sink_of(const at_problem *p, int64_t h)
 {
+    return p->c.sink == AT_SINK_NONE   ? -HUGE_VAL
+           : p->c.sink == AT_SINK_OFF1 ? 0
+                                       : at_tensor_get(&p->t[AT_SINK], 0, h, 0, 0);
+}
+
+static void forward_head(at_naive_work *w, int64_t b, int64_t h)
+{
+    const at_problem *p = w->problem;
     const at_case *c = &p->c;
-    load_heads(&p->t[AT_K], b, h / (c->heads_q / c->heads_kv), p->len_kv[b], w->k);
-    load_heads(&p->t[AT_V], b, h / (c->heads_q / c->heads_v), p->len_kv[b], w->v);
+    at_naive_load_heads(w, AT_K, b, h / (c->heads_q / c->heads_kv), w->k);
+    at_naive_load_heads(w, AT_V, b, h / (c->heads_q / c->heads_v), w->v);
+    w->sink = sink_of(p, h);
     for (int64_t i = 0; i < p->len_q[b]; i++) {
-        forward_row(p, w, b, h, i);
+        at_naive_forward_row(w, b, h, i);
     }
     clear_rows(&p->t[AT_O], b, h, p->len_q[b]);
     for (int64_t i = p->len_q[b]; p->t[AT_LSE].data != NULL && i < c->len_q; i++) {
@@ -186,85 +94,108 @@ static void forward_head(const at_problem *p, const naive_work *w, int64_t b, in
     }
 }
 
-/* Adds the row's share to dk and dv of the heads at hand and stores dq. D = sum P dP. */
-static void backward_row(const at_problem *p, const naive_work *w, int64_t b, int64_t h, int64_t i)
+/* Adds a query head's gradient to its group's, rounded before the sum where the class says so, and
+ * starts the next head at 0. */
+static void add_to_group(const at_naive_work *w, at_tensor_id id, int64_t b, double *head,
+                         double *group)
 {
-    const at_case *c = &p->c;
-    int64_t first = 0, last = -1;
-    at_problem_keys(p, b, i, &first, &last);
-    int64_t n = last - first + 1;
-    at_tensor_load_row_float(&p->t[AT_Q], b, h, i, w->q);
-    at_tensor_load_row_float(&p->t[AT_DO], b, h, i, w->d_o);
-    (void)softmax_row(p, w, first, last);
-    for (int64_t j = 0; j < n; j++) {
-        w->dp[j] = dot(w->d_o, w->v + (first + j) * c->dim_v, c->dim_v);
+    const at_tensor *t = &w->problem->t[id];
+    double unit = (double)w->problem->unit[id];
+    for (int64_t e = 0; e < w->problem->len_kv[b] * t->shape[3]; e++) {
+        bool round = w->numeric.head_rounded;
+        group[e] += round ? at_dtype_round(t->dtype, head[e] / unit) * unit : head[e];
+        head[e] = 0;
     }
-    pass_through(w, (at_dtype)c->dtype, w->dp, n > 0 ? n : 0);
-    double d = 0;
-    for (int64_t j = 0; j < n; j++) {
-        d += (double)w->p[j] * (double)w->dp[j];
-        add_scaled(w->dv + (first + j) * c->dim_v, w->p[j], w->d_o, c->dim_v);
-    }
-    for (int64_t j = 0; j < n; j++) {
-        w->s[j] = w->p[j] * (w->dp[j] - (float)d) * w->slope[j];
-    }
-    pass_through(w, (at_dtype)c->dtype, w->s, n > 0 ? n : 0);
-    for (int64_t e = 0; e < c->dim_qk; e++) {
-        w->dq[e] = 0;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        float ds = w->s[j] * (float)p->scale;
-        add_scaled(w->dq, ds, w->k + (first + j) * c->dim_qk, c->dim_qk);
-        add_scaled(w->dk + (first + j) * c->dim_qk, ds, w->q, c->dim_qk);
-    }
-    store_sums(&p->t[AT_DQ], w, b, h, i, w->dq);
 }
 
 /* Stores the summed gradient of a K or V head and starts the next one at 0. */
-static void finish_head(const at_tensor *t, const naive_work *w, int64_t b, int64_t h, int64_t rows,
-                        double *sum)
+static void finish_group(const at_naive_work *w, at_tensor_id id, int64_t b, int64_t h, double *sum)
 {
+    const at_tensor *t = &w->problem->t[id];
+    int64_t rows = w->problem->len_kv[b];
     for (int64_t s = 0; s < rows; s++) {
-        store_sums(t, w, b, h, s, sum + s * t->shape[3]);
+        at_naive_store_sums(id, w, b, h, s, sum + s * t->shape[3]);
     }
-    for (int64_t i = 0; i < rows * t->shape[3]; i++) {
-        sum[i] = 0;
+    for (int64_t e = 0; e < rows * t->shape[3]; e++) {
+        sum[e] = 0;
     }
     clear_rows(t, b, h, rows);
 }
 
-static void backward_heads(const at_problem *p, const naive_work *w, naive_heads heads)
+static void backward_heads(at_naive_work *w, naive_heads heads)
 {
+    const at_problem *p = w->problem;
     const at_case *c = &p->c;
     int64_t b = heads.batch, group_k = c->heads_q / c->heads_kv, group_v = c->heads_q / c->heads_v;
     for (int64_t h = heads.first; h < heads.first + heads.count; h++) {
-        load_heads(&p->t[AT_K], b, h / group_k, p->len_kv[b], w->k);
-        load_heads(&p->t[AT_V], b, h / group_v, p->len_kv[b], w->v);
+        at_naive_load_heads(w, AT_K, b, h / group_k, w->k);
+        at_naive_load_heads(w, AT_V, b, h / group_v, w->v);
+        w->sink = sink_of(p, h);
         for (int64_t i = 0; i < p->len_q[b]; i++) {
-            backward_row(p, w, b, h, i);
+            at_naive_backward_row(w, b, h, i);
         }
         clear_rows(&p->t[AT_DQ], b, h, p->len_q[b]);
+        add_to_group(w, AT_DK, b, w->dk, w->group_dk);
+        add_to_group(w, AT_DV, b, w->dv, w->group_dv);
         if ((h + 1) % group_k == 0) {
-            finish_head(&p->t[AT_DK], w, b, h / group_k, p->len_kv[b], w->dk);
+            finish_group(w, AT_DK, b, h / group_k, w->group_dk);
         }
         if ((h + 1) % group_v == 0) {
-            finish_head(&p->t[AT_DV], w, b, h / group_v, p->len_kv[b], w->dv);
+            finish_group(w, AT_DV, b, h / group_v, w->group_dv);
         }
     }
 }
 
-/* One thread's share: every items-th of the (batch, heads) items. */
-static at_status run_items(const at_problem *p, bool backward, int64_t count, int64_t items,
+static int64_t elements_of(const at_tensor *t)
+{
+    return t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3];
+}
+
+/* Sums that rows of all sequences and heads add to. */
+static at_status open_side_gradients(at_naive_work *shared, at_error *err)
+{
+    const at_tensor *t = shared->problem->t;
+    if (t[AT_DBIAS].data != NULL) {
+        shared->dbias = calloc((size_t)elements_of(&t[AT_DBIAS]) + 1, sizeof(double));
+    }
+    if (t[AT_DSINK].data != NULL) {
+        shared->dsink = calloc((size_t)elements_of(&t[AT_DSINK]) + 1, sizeof(double));
+    }
+    bool made = (shared->dbias != NULL) == (t[AT_DBIAS].data != NULL) &&
+                (shared->dsink != NULL) == (t[AT_DSINK].data != NULL);
+    return made ? AT_OK : at_fail(err, AT_NO_MEMORY, "cpu.naive: no memory for dbias or dsink");
+}
+
+static void close_side_gradients(at_naive_work *shared)
+{
+    const double *sums[] = {shared->dbias, shared->dsink};
+    const at_tensor_id ids[] = {AT_DBIAS, AT_DSINK};
+    for (int i = 0; i < 2; i++) {
+        const at_tensor *t = &shared->problem->t[ids[i]];
+        for (int64_t e = 0; sums[i] != NULL && e < elements_of(t); e++) {
+            float x = (float)sums[i][e];
+            char *at = (char *)t->data + (size_t)e * at_dtype_size(t->dtype);
+            at_dtype_store_float(t->dtype, at, &x, 1);
+        }
+    }
+    free(shared->dbias);
+    free(shared->dsink);
+}
+
+/* All of the (batch, heads) items, spread over threads where no two of them add to one sum. */
+static at_status run_items(const at_naive_work *shared, bool backward, int64_t count, int64_t items,
                            at_error *err)
 {
+    const at_case *c = &shared->problem->c;
     at_status status = AT_OK;
-    int64_t heads = p->c.heads_q / items;
-    bool large = p->c.len_q * p->c.len_kv * p->c.dim_qk > 1000000;
-#pragma omp parallel if (large && count > 1)
+    int64_t heads = c->heads_q / items;
+    bool large = c->len_q * c->len_kv * c->dim_qk > 1000000;
+    bool apart = shared->dbias == NULL && shared->dsink == NULL;
+#pragma omp parallel if (large && count > 1 && apart)
     {
-        naive_work w = {0};
+        at_naive_work w = *shared;
         at_error mine;
-        at_status opened = work_open(&w, &p->c, &mine);
+        at_status opened = work_open(&w, c, &mine);
         if (opened != AT_OK) {
 #pragma omp critical(cpu_naive)
             {
@@ -274,9 +205,9 @@ static at_status run_items(const at_problem *p, bool backward, int64_t count, in
 #pragma omp for schedule(dynamic)
         for (int64_t n = 0; n < count; n++) {
             if (opened == AT_OK && backward) {
-                backward_heads(p, &w, (naive_heads){n / items, n % items * heads, heads});
+                backward_heads(&w, (naive_heads){n / items, n % items * heads, heads});
             } else if (opened == AT_OK) {
-                forward_head(p, &w, n / items, n % items);
+                forward_head(&w, n / items, n % items);
             }
         }
         work_close(&w);
@@ -284,7 +215,14 @@ static at_status run_items(const at_problem *p, bool backward, int64_t count, in
     return status;
 }
 
-static at_status supports(const at_backend *self, const at_case *c, at_reason *why)
+static at_naive_work start(const at_backend *self, const at_problem *p)
+{
+    bool fp8 = p->c.dtype == AT_F8E4M3 || p->c.dtype == AT_F8E5M2;
+    return (at_naive_work){
+        .problem = p, .numeric = self->numeric, .stored = self->numeric.scores_stored && !fp8};
+}
+
+at_status at_naive_supports(const at_backend *self, const at_case *c, at_reason *why)
 {
     (void)self;
     AT_TRY(at_cpu_supports(c, why));
@@ -298,38 +236,47 @@ static at_status supports(const at_backend *self, const at_case *c, at_reason *w
     return AT_OK;
 }
 
-static at_status open_state(const at_backend *self, void **state, at_error *err)
+at_status at_naive_open(const at_backend *self, void **state, at_error *err)
 {
     (void)self, (void)err;
     *state = NULL;
     return AT_OK;
 }
 
-static at_status claim(const at_backend *self, void *state, const at_case *c, at_engines *engines,
-                       at_reason *why)
+at_status at_naive_claim(const at_backend *self, void *state, const at_case *c, at_engines *engines,
+                         at_reason *why)
 {
     (void)state;
-    AT_TRY(supports(self, c, why));
+    AT_TRY(at_naive_supports(self, c, why));
     *engines = (at_engines){1, {"loops"}};
     return AT_OK;
 }
 
-static at_status forward(const at_backend *self, void *state, const at_problem *p,
-                         const char *engine, at_error *err)
+at_status at_naive_forward(const at_backend *self, void *state, const at_problem *p,
+                           const char *engine, at_error *err)
 {
-    (void)self, (void)state, (void)engine;
-    return run_items(p, false, p->c.batch * p->c.heads_q, p->c.heads_q, err);
+    (void)state, (void)engine;
+    const at_naive_work shared = start(self, p);
+    AT_TRY(run_items(&shared, false, p->c.batch * p->c.heads_q, p->c.heads_q, err));
+    at_cpu_hand_out_dropout(p);
+    return AT_OK;
 }
 
-static at_status backward(const at_backend *self, void *state, const at_problem *p,
-                          const char *engine, at_error *err)
+at_status at_naive_backward(const at_backend *self, void *state, const at_problem *p,
+                            const char *engine, at_error *err)
 {
-    (void)self, (void)state, (void)engine;
-    int64_t shared = at_common_divisor(p->c.heads_kv, p->c.heads_v);
-    return run_items(p, true, p->c.batch * shared, shared, err);
+    (void)state, (void)engine;
+    int64_t items = at_common_divisor(p->c.heads_kv, p->c.heads_v);
+    at_naive_work shared = start(self, p);
+    at_status status = open_side_gradients(&shared, err);
+    if (status == AT_OK) {
+        status = run_items(&shared, true, p->c.batch * items, items, err);
+    }
+    close_side_gradients(&shared);
+    return status;
 }
 
-static void close_state(const at_backend *self, void *state)
+void at_naive_close(const at_backend *self, void *state)
 {
     (void)self, (void)state;
 }
@@ -337,15 +284,16 @@ static void close_state(const at_backend *self, void *state)
 const at_backend at_backend_cpu_naive = {
     .name = "cpu.naive",
     .version = "1.0.0",
-    .promises = AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DETERMINISM,
+    .promises =
+        AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DETERMINISM | AT_PROMISES_MASK,
     .arch = AT_ARCH_CPU,
     .numeric = {.p = AT_P_STORED, .scores_stored = true, .d_from_p = true},
     .contract = {.pad = AT_PAD_ZERO},
     .doc = "unfused attention, three loops; S, P and dP stored in the inputs' type",
-    .supports = supports,
-    .open = open_state,
-    .claim = claim,
-    .forward = forward,
-    .backward = backward,
-    .close = close_state,
+    .supports = at_naive_supports,
+    .open = at_naive_open,
+    .claim = at_naive_claim,
+    .forward = at_naive_forward,
+    .backward = at_naive_backward,
+    .close = at_naive_close,
 };

@@ -23,11 +23,6 @@ static at_status refuse_key(const at_case *c, at_reason *why, const char *code, 
     return refuse(why, code, key, field->kind == AT_FIELD_ENUM ? field->names[value] : text);
 }
 
-static bool is_fp8(int64_t dtype)
-{
-    return dtype == AT_F8E4M3 || dtype == AT_F8E5M2;
-}
-
 at_status at_cpu_supports(const at_case *c, at_reason *why)
 {
     const struct {
@@ -35,25 +30,12 @@ at_status at_cpu_supports(const at_case *c, at_reason *why)
         const char *code, *key;
     } limits[] = {
         {c->invalid != 0, "invalid", "invalid"},
-        {is_fp8(c->dtype), "fp8", "dtype"},
-        {is_fp8(c->odt), "fp8", "odt"},
-        {c->pack != AT_PACK_NONE, "pack", "pack"},
-        {c->stride != AT_STRIDE_PACKED, "stride", "stride"},
-        {c->amask != AT_AMASK_NONE, "amask", "amask"},
-        {c->bias != AT_BIAS_NONE, "bias", "bias"},
-        {c->sink != AT_SINK_NONE, "sink", "sink"},
-        {c->page != 0, "page", "page"},
         {c->exec != AT_EXEC_ONCE, "exec", "exec"},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         if (limits[i].given) {
             return refuse_key(c, why, limits[i].code, limits[i].key);
         }
-    }
-    if (c->dropout > 0) {
-        char text[32];
-        (void)snprintf(text, sizeof text, "%.17g", c->dropout);
-        return refuse(why, "dropout", "dropout", text);
     }
     return AT_OK;
 }

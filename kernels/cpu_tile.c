@@ -36,6 +36,22 @@ AT_CLONES static void round_f16(float *x, size_t n)
     }
 }
 
+AT_CLONES static void round_f8e4m3(float *x, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        x[i] = at_lane_f8e4m3(x[i]);
+    }
+}
+
+AT_CLONES static void round_f8e5m2(float *x, size_t n)
+{
+#pragma omp simd
+    for (size_t i = 0; i < n; i++) {
+        x[i] = at_lane_f8e5m2(x[i]);
+    }
+}
+
 void at_tile_round(at_tile_rounding rounding, float *x, size_t n)
 {
     switch (rounding) {
@@ -56,6 +72,12 @@ void at_tile_round(at_tile_rounding rounding, float *x, size_t n)
         for (size_t i = 0; i < n; i++) {
             x[i] = at_lane_f16_zero(x[i]);
         }
+        break;
+    case AT_TILE_F8E4M3:
+        round_f8e4m3(x, n);
+        break;
+    case AT_TILE_F8E5M2:
+        round_f8e5m2(x, n);
         break;
     default:
         AT_ASSERT(false);
@@ -88,9 +110,10 @@ void at_tile_load(at_dtype dtype, float *out, const void *in, int n)
         load_bf16(out, in, n);
     } else if (dtype == AT_F16) {
         load_f16(out, in, n);
-    } else {
-        AT_ASSERT(dtype == AT_F32);
+    } else if (dtype == AT_F32) {
         memcpy(out, in, (size_t)n * sizeof *out);
+    } else {
+        at_dtype_load_float(dtype, out, in, (size_t)n);
     }
 }
 
@@ -122,9 +145,10 @@ void at_tile_store(at_dtype dtype, void *out, const float *in, int n)
         store_bf16(out, in, n);
     } else if (dtype == AT_F16) {
         store_f16(out, in, n);
-    } else {
-        AT_ASSERT(dtype == AT_F32);
+    } else if (dtype == AT_F32) {
         memcpy(out, in, (size_t)n * sizeof *in);
+    } else {
+        at_dtype_store_float(dtype, out, in, (size_t)n);
     }
 }
 

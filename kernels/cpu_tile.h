@@ -20,7 +20,7 @@ int at_tile_lanes(int n);
 /* Row stride for n lanes: one vector more than needed, so that rows do not share cache sets. */
 int at_tile_stride(int n);
 
-/* n stored elements (f32 f16 bf16) to float and back, round to nearest even. */
+/* n stored elements to float and back, round to nearest even. */
 void at_tile_load(at_dtype dtype, float *out, const void *in, int n);
 void at_tile_store(at_dtype dtype, void *out, const float *in, int n);
 
@@ -42,7 +42,9 @@ typedef enum at_tile_rounding {
     AT_TILE_BF16,
     AT_TILE_F16,
     AT_TILE_BF16_ZERO, /* toward zero */
-    AT_TILE_F16_ZERO
+    AT_TILE_F16_ZERO,
+    AT_TILE_F8E4M3, /* fp8 without an end of its range, as scales chosen from the data would have */
+    AT_TILE_F8E5M2
 } at_tile_rounding;
 void at_tile_round(at_tile_rounding rounding, float *x, size_t n);
 
@@ -63,6 +65,7 @@ typedef struct at_tile_softmax {
     float scale; /* score = scale * dot */
     float cap;   /* score = cap tanh(score / cap); 0: none */
     bool base2;  /* scores are kept times log2(e), and exp2 takes the place of exp */
+    float slack; /* the maximum stays where it is until a score exceeds it by more */
 } at_tile_softmax;
 
 /* Dot products to scores in place. With a cap, slope (same shape and stride) gets

@@ -96,7 +96,8 @@ AT_LANE void power_rows(bool base2, at_tile s, int r, int end, const float *shif
     }
 }
 
-AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *correction)
+AT_LANE void softmax_step(bool base2, float slack, at_tile s, float *max, float *sum,
+                          float *correction)
 {
     float shift[AT_TILE_MAX];
     for (int i = 0; i < s.lanes; i++) {
@@ -112,6 +113,7 @@ AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *
 #pragma omp simd
     for (int i = 0; i < s.lanes; i++) {
         float old = max[i];
+        shift[i] = shift[i] > old + slack ? shift[i] : old;
         max[i] = shift[i];
         shift[i] = shift[i] == -HUGE_VALF ? 0.0F : shift[i];
         correction[i] = power_lane(base2, old - shift[i]);
@@ -122,14 +124,16 @@ AT_LANE void softmax_step(bool base2, at_tile s, float *max, float *sum, float *
     }
 }
 
-AT_CLONES static void softmax_step_e(at_tile s, float *max, float *sum, float *correction)
+AT_CLONES static void softmax_step_e(float slack, at_tile s, float *max, float *sum,
+                                     float *correction)
 {
-    softmax_step(false, s, max, sum, correction);
+    softmax_step(false, slack, s, max, sum, correction);
 }
 
-AT_CLONES static void softmax_step_2(at_tile s, float *max, float *sum, float *correction)
+AT_CLONES static void softmax_step_2(float slack, at_tile s, float *max, float *sum,
+                                     float *correction)
 {
-    softmax_step(true, s, max, sum, correction);
+    softmax_step(true, slack, s, max, sum, correction);
 }
 
 void at_tile_softmax_step(const at_tile_softmax *how, at_tile s, float *max, float *sum,
@@ -137,9 +141,9 @@ void at_tile_softmax_step(const at_tile_softmax *how, at_tile s, float *max, flo
 {
     AT_ASSERT(s.lanes <= AT_TILE_MAX);
     if (how->base2) {
-        softmax_step_2(s, max, sum, correction);
+        softmax_step_2(how->slack, s, max, sum, correction);
     } else {
-        softmax_step_e(s, max, sum, correction);
+        softmax_step_e(how->slack, s, max, sum, correction);
     }
 }
 

@@ -17,6 +17,12 @@ extern const at_backend *const at_backends_modelled[];      /* modelled.*, NULL-
  * key and value. */
 at_status at_cpu_supports(const at_case *c, at_reason *why);
 
+/* What dropout keeps (1) and drops (0) of keys key..key+n-1 of row i, for i <= len_q; and the whole
+ * mask, written to the problem's `drop` where it has one. */
+void at_cpu_dropout(float *keep, const at_case *c, int64_t b, int64_t h, int64_t i, int64_t key,
+                    int64_t n);
+void at_cpu_hand_out_dropout(const at_problem *p);
+
 /* Greatest common divisor of a > 0 and b >= 0. */
 int64_t at_common_divisor(int64_t a, int64_t b);
 

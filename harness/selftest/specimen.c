@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/kernels.h"
+
 /* The golden path costs less where matrices are small. */
 #define GOLDEN_BELOW 5e6
 
@@ -26,6 +28,7 @@ at_status at_specimen_make(at_specimen *s, const at_case *c, const at_numeric_cl
     }
     at_arena_reset(s->memory);
     AT_TRY(at_problem_open(&s->p, c, s->memory, err));
+    at_cpu_hand_out_dropout(&s->p);
     return refer(s, numeric, err);
 }
 

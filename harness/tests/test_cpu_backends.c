@@ -8,6 +8,7 @@
 
 #include "harness/backend.h"
 #include "harness/judge/judge.h"
+#include "kernels/kernels.h"
 
 /* A case opened with its reference for one numeric class. */
 typedef struct bench {
@@ -27,6 +28,9 @@ static void bench_open(bench *b, const char *text, const at_backend *backend)
     status = status == AT_OK ? at_arena_open(&b->arena, &err) : status;
     status = status == AT_OK ? at_arena_open(&b->gold_arena, &err) : status;
     status = status == AT_OK ? at_problem_open(&b->p, &b->c, b->arena, &err) : status;
+    if (status == AT_OK) {
+        at_cpu_hand_out_dropout(&b->p);
+    }
     status =
         status == AT_OK ? at_reference_run(&b->gold, &b->p, &options, b->gold_arena, &err) : status;
     if (status != AT_OK) {
@@ -103,6 +107,35 @@ static const char *const features[] = {
     ":softcap=20:mask=causal:scale=-0.3",
     ":lens=half:softcap=1:mask=band:wl=3:wr=1",
 };
+/* What stands beside q, k and v, where they stand in memory, fp8. */
+static const char *const extras[] = {
+    "amask=bool.11",
+    "amask=bool.bh:deadrows=1",
+    "amask=add.1h:deadrows=1",
+    "amask=min.b1",
+    "bias=alibi",
+    "bias=rel.11:grads=qkvb",
+    "bias=rel.1h:grads=b",
+    "bias=rel.b1:grads=qkvb",
+    "bias=rel.bh:grads=vb",
+    "sink=off1",
+    "sink=learned:grads=qkvs",
+    "sink=learned:grads=s:amask=bool.b1:deadrows=1",
+    "dropout=0.25",
+    "dropout=0.5:sink=learned:grads=qkvbs:bias=rel.1h:amask=add.bh",
+    "stride=row_gap",
+    "stride=head_gap:bias=rel.bh",
+    "stride=offset",
+    "stride=expand_kv",
+    "stride=dout_other:dropout=0.1",
+    "grads=k",
+};
+static const char *const fp8[] = {
+    "dtype=f8e4m3",
+    "dtype=f8e5m2:odt=bf16",
+    "dtype=f8e4m3:odt=f32:bias=rel.1h:grads=qkvb:amask=min.11",
+    "dtype=f8e5m2:sink=learned:grads=qkvs:dropout=0.25",
+};
 static const char *const layouts[] = {"bshd", "sbhd", "bhsd", "thd"};
 
 /* All geometries, features and layouts for one dtype; packed layouts get lengths and gaps. */
@@ -118,6 +151,75 @@ static void check_grid(const char *name, const char *dtype)
                            features[f], dtype, layout, packed && !has_lens ? ":lens=random" : "",
                            packed ? ":gap=3" : "");
             check_case(text, name);
+        }
+    }
+}
+
+/* Every extra with every feature, on geometries and layouts in turn; each `step` from `first`. */
+static void check_extras(const char *name, const char *const *words, size_t n, const char *dtype,
+                         size_t first, size_t step)
+{
+    enum { FEATURES = sizeof features / sizeof *features };
+    char text[512];
+    for (size_t i = first; i < n * FEATURES; i += step) {
+        const char *layout = layouts[(i + i / FEATURES) % 4];
+        bool thd = strcmp(layout, "thd") == 0,
+             lens = strstr(features[i % FEATURES], "lens") != NULL;
+        (void)snprintf(text, sizeof text, "%s%s:%s%s:layout=%s%s:seed=%d", geometries[i % 4],
+                       features[i % FEATURES], words[i / FEATURES], dtype, layout,
+                       thd && !lens ? ":lens=random" : "", (int)i);
+        char *seed = strstr(text, ":seed="), *last = strrchr(text, ':');
+        *last = seed != last ? '\0' : *last; /* the feature's own seed stays */
+        check_case(text, name);
+    }
+}
+
+static void check_all_extras(const char *name)
+{
+    static const char *const dtypes[] = {":dtype=f32", ":dtype=f16", ":dtype=bf16"};
+    for (size_t d = 0; d < 3; d++) {
+        check_extras(name, extras, sizeof extras / sizeof *extras, dtypes[d], d, 4);
+    }
+    check_extras(name, fp8, sizeof fp8 / sizeof *fp8, "", 0, 2);
+}
+
+static void extras_of_flash(void)
+{
+    check_all_extras("cpu.flash");
+}
+
+static void extras_of_naive(void)
+{
+    check_all_extras("cpu.naive");
+}
+
+/* Fused buffers and paged caches. */
+static void memory_of_every_kind(void)
+{
+    static const char *const cases[] = {
+        "b=2:hq=3:sq=50:dqk=24:pack=qkv3h:layout=bshd",
+        "b=2:hq=3:sq=50:dqk=24:pack=qkvh3:layout=sbhd:mask=causal",
+        "b=2:hq=3:sq=50:dqk=24:pack=qkv3h:layout=bhsd:bias=alibi",
+        "b=3:hq=2:sq=50:dqk=24:pack=qkvh3:layout=thd:lens=random:gap=2",
+        "b=2:hq=4:hkv=2:sq=30:skv=70:dqk=24:pack=kv2h:layout=bshd:sink=off1",
+        "b=2:hq=4:hkv=2:sq=30:skv=70:dqk=24:pack=kvh2:layout=bhsd:lens=random",
+        "b=3:hq=4:hkv=2:sq=30:skv=70:dqk=24:pack=kv2h:layout=thd:lens=random:dropout=0.2",
+        "b=2:hq=4:hkv=2:sq=30:skv=70:dqk=24:pack=kvh2:layout=sbhd:stride=dout_other",
+        "b=3:hq=4:hkv=2:sq=5:skv=90:dqk=24:page=16:lens=random:pass=stats:mask=causal:align=br",
+        "b=3:hq=4:hkv=1:sq=1:skv=90:dqk=24:page=1:lens=random:pass=fwd:layout=bhsd",
+        "b=3:hq=4:hkv=2:sq=9:skv=300:dqk=24:page=37:lens=full:pass=stats:pack=kv2h:splits=0",
+        "b=3:hq=4:hkv=2:sq=9:skv=90:dqk=24:page=16:lens=zero_mid:pass=stats:layout=thd:pack=kvh2",
+        "b=3:hq=2:sq=9:skv=90:dqk=24:page=16:lens=random:pass=stats:stride=expand_kv",
+        "b=3:hq=2:sq=9:skv=90:dqk=24:page=16:lens=random:pass=stats:stride=row_gap:dtype=f8e4m3"};
+    static const char *const dtypes[] = {"f32", "f16", "bf16", "f8e5m2"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int d = 0; d < 4; d++) {
+            char text[256];
+            bool own = strstr(cases[i], "dtype=") != NULL;
+            (void)snprintf(text, sizeof text, "%s%s%s", cases[i],
+                           own ? "" : ":dtype=", own ? "" : dtypes[d]);
+            check_case(text, "cpu.flash");
+            check_case(text, "cpu.naive");
         }
     }
 }
@@ -279,15 +381,8 @@ static void what_is_not_computed_is_said(void)
 {
     static const char *const names[] = {"cpu.flash", "cpu.naive"};
     for (int i = 0; i < 2; i++) {
-        check_unsupported(names[i], "amask=bool.b1", "amask", "amask=bool.b1");
-        check_unsupported(names[i], "bias=alibi", "bias", "bias=alibi");
-        check_unsupported(names[i], "sink=off1", "sink", "sink=off1");
-        check_unsupported(names[i], "dropout=0.125", "dropout", "dropout=0.125");
-        check_unsupported(names[i], "page=16:lens=full:pass=fwd", "page", "page=16");
-        check_unsupported(names[i], "pack=qkv3h", "pack", "pack=qkv3h");
-        check_unsupported(names[i], "stride=row_gap", "stride", "stride=row_gap");
         check_unsupported(names[i], "exec=replay", "exec", "exec=replay");
-        check_unsupported(names[i], "dtype=f8e4m3:pass=fwd", "fp8", "dtype=f8e4m3");
+        check_unsupported(names[i], "exec=cached", "exec", "exec=cached");
         check_unsupported(names[i], "hq=3:hkv=2:invalid=1", "invalid", "invalid=1");
     }
     check_unsupported("cpu.naive", "splits=4", "splits", "splits=4");
@@ -309,6 +404,9 @@ const at_test at_tests[] = {
     {"ref", "flash_f16", flash_f16},
     {"ref", "flash_bf16", flash_bf16},
     {"ref", "naive_all_types", naive_all_types},
+    {"ref", "extras_of_flash", extras_of_flash},
+    {"ref", "extras_of_naive", extras_of_naive},
+    {"ref", "memory_of_every_kind", memory_of_every_kind},
     {"ref", "sizes_at_every_edge", sizes_at_every_edge},
     {"ref", "inputs_of_every_distribution", inputs_of_every_distribution},
     {"ref", "passes_and_splits", passes_and_splits},

@@ -152,9 +152,9 @@ static void unknown_is_unsupported(void)
     run(&out, "modelled.fa4-b11", "sq=8:dqk=64:softcap=2");
     CHECK_INT(out.claim, AT_UNSUPPORTED);
     CHECK_HAS(out.why.text, "what the backward of this case does");
-    run(&out, "modelled.fa3-2025-02", "sq=8:dqk=64:dropout=0.5");
+    run(&out, "modelled.fa3-2025-02", "sq=8:dqk=64:exec=replay");
     CHECK_INT(out.claim, AT_UNSUPPORTED);
-    CHECK_TEXT(out.why.code, "dropout");
+    CHECK_TEXT(out.why.code, "exec");
 }
 
 static void without_corpus_it_does_not_open(void)

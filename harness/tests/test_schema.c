@@ -47,7 +47,7 @@ static void fits(const char *schema, const char *file)
 static void test_reports(void)
 {
     const at_tool *t =
-        at_tool_run("sweep sq=4,5:bias=none,alibi --backend cpu.flash,cpu.naive,mutant.refuse,"
+        at_tool_run("sweep sq=4,5:exec=once,side --backend cpu.flash,cpu.naive,mutant.refuse,"
                     "mutant.segv,mutant.flaky,mutant.oob_read -o out");
     CHECK_INT(t->code, 1);
     fits("results", "out/results.jsonl");
@@ -143,7 +143,7 @@ static void test_protocol(void)
     char line[1024];
     at_tool_write("requests.jsonl",
                   "{\"id\":1,\"case\":\"sq=4\",\"backend\":\"cpu.flash\",\"repeat\":2}\n"
-                  "{\"id\":2,\"case\":\"sq=4:bias=alibi\",\"backend\":\"cpu.naive\"}\n"
+                  "{\"id\":2,\"case\":\"sq=4:exec=replay\",\"backend\":\"cpu.naive\"}\n"
                   "{\"id\":3,\"case\":\"sq=4\",\"backend\":\"nosuch\"}\n");
     fits("protocol", "requests.jsonl");
     (void)snprintf(line, sizeof line, "'%s' worker < requests.jsonl > events.jsonl", AT_TEST_TOOL);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/tests/test.h"
+#include "kernels/kernels.h"
 
 bool at_trial_open_case(at_trial *t, const at_case *c, const at_reference_options *options)
 {
@@ -13,6 +14,9 @@ bool at_trial_open_case(at_trial *t, const at_case *c, const at_reference_option
     at_status status = at_arena_open(&t->memory, &err);
     status = status == AT_OK ? at_arena_open(&t->answers, &err) : status;
     status = status == AT_OK ? at_problem_open(&t->p, c, t->memory, &err) : status;
+    if (status == AT_OK) {
+        at_cpu_hand_out_dropout(&t->p); /* the mask that cpu.flash and cpu.naive will use */
+    }
     status =
         status == AT_OK ? at_reference_run(&t->gold, &t->p, options, t->answers, &err) : status;
     if (status != AT_OK) {
