@@ -13,10 +13,13 @@ struct at_foreign {
     at_case c;
     bool ready, good;
     const at_problem *p;
+    at_problem judged; /* a view of p without what the backend does not write */
+    at_contract contract;
     const at_gold *gold;
     at_numeric_class numeric;
     at_verdict verdict;
-    char *text; /* of the last at_foreign_verdict */
+    char *text;          /* of the last at_foreign_verdict */
+    char *folder, *note; /* of the dump; NULL: none */
 };
 
 static at_session *session; /* of the last case */
@@ -66,6 +69,7 @@ static at_status prepare(at_foreign *run, const char *text, const char *numeric,
     AT_TRY(use_session(&run->c, err));
     (void)snprintf(code, 48, "problem");
     AT_TRY(at_session_problem(session, &run->p, err));
+    run->judged = *run->p;
     (void)snprintf(code, 48, "reference");
     run->numeric = class;
     return run->c.dropout > 0 ? AT_OK : at_session_gold(session, &run->gold, &class, err);
@@ -96,7 +100,81 @@ void at_foreign_close(at_foreign *run)
 {
     if (run != NULL) {
         free(run->text);
+        free(run->folder);
+        free(run->note);
         free(run);
+    }
+}
+
+/* Sets *out to the index in `names` of the text member; a missing member is names[0]. */
+static at_status read_choice(int *out, const at_json *object, const char *key,
+                             const char *const *names, at_error *err)
+{
+    const char *text = names[0];
+    AT_TRY(at_json_want_text(object, key, false, &text, err));
+    for (*out = 0; names[*out] != NULL; ++*out) {
+        if (strcmp(names[*out], text) == 0) {
+            return AT_OK;
+        }
+    }
+    return at_fail(err, AT_INVALID, "\"%s\" of the contract is \"%.40s\", it accepts \"%s\", ...",
+                   key, text, names[0]);
+}
+
+static at_status read_contract(at_contract *out, bool *stats, const at_json *object, at_error *err)
+{
+    static const char *const o[] = {"zero", "nan", "mean", NULL};
+    static const char *const lse[] = {"minus_inf", "plus_inf", "any", NULL};
+    static const char *const grads[] = {"zero", "any", NULL};
+    static const char *const pad[] = {"any", "zero", "untouched", NULL};
+    int choice[4] = {0};
+    AT_TRY(read_choice(&choice[0], object, "dead_o", o, err));
+    AT_TRY(read_choice(&choice[1], object, "dead_lse", lse, err));
+    AT_TRY(read_choice(&choice[2], object, "dead_grads", grads, err));
+    AT_TRY(read_choice(&choice[3], object, "pad", pad, err));
+    *out = (at_contract){(at_dead_o)choice[0], (at_dead_lse)choice[1], (at_dead_grads)choice[2],
+                         (at_pad_rows)choice[3]};
+    *stats = true;
+    return at_json_want_bool(object, "stats", false, stats, err);
+}
+
+int at_foreign_promise(at_foreign *run, const char *contract)
+{
+    at_error err = {""};
+    at_json *object = NULL;
+    bool stats = true;
+    at_status status = at_json_parse(&object, "contract", contract, strlen(contract), &err);
+    if (status == AT_OK && at_json_type(object) != AT_JSON_OBJECT) {
+        status = at_fail(&err, AT_INVALID, "the contract is a JSON object");
+    }
+    status = status == AT_OK ? read_contract(&run->contract, &stats, object, &err) : status;
+    at_json_close(object);
+    if (status == AT_OK && !stats) {
+        run->judged.t[AT_LSE].data = NULL;
+    } else if (status != AT_OK && run->good) {
+        fail(run, status, "contract", &err);
+        run->ready = run->good = false;
+    }
+    return status == AT_OK;
+}
+
+void at_foreign_dump(at_foreign *run, const char *folder, const char *text)
+{
+    free(run->folder);
+    free(run->note);
+    run->folder = strdup(folder);
+    run->note = strdup(text);
+    AT_ASSERT(run->folder != NULL && run->note != NULL);
+}
+
+static void dump(at_foreign *run)
+{
+    at_error err = {""};
+    at_status status = run->folder == NULL
+                           ? AT_OK
+                           : at_session_dump(run->p, run->gold, run->folder, run->note, &err);
+    if (status != AT_OK) {
+        fail(run, status, "dump", &err);
     }
 }
 
@@ -172,7 +250,6 @@ static bool refer_to_mask(at_foreign *run, at_step_verdict *s)
 
 int at_foreign_judge(at_foreign *run, const char *step, const char *refusal, double ms)
 {
-    static const at_contract contract;
     at_step which = strcmp(step, "backward") == 0 ? AT_STEP_BACKWARD : AT_STEP_FORWARD;
     at_step_verdict *s = &run->verdict.step[which];
     if (!run->good) {
@@ -183,10 +260,11 @@ int at_foreign_judge(at_foreign *run, const char *step, const char *refusal, dou
         (void)snprintf(s->reason.code, sizeof s->reason.code, "refused");
         (void)snprintf(s->reason.text, sizeof s->reason.text, "%s", refusal);
     } else if (which == AT_STEP_BACKWARD || refer_to_mask(run, s)) {
-        at_judge_step(s, which, run->p, run->gold, &contract);
+        at_judge_step(s, which, &run->judged, run->gold, &run->contract);
     }
     s->ran = true;
     s->ms = ms;
+    dump(run);
     run->good = at_kind_class(s->kind) == AT_CLASS_OK;
     if (at_kind_class(s->kind) == AT_CLASS_FAIL) {
         at_session_spoil(session);
@@ -212,7 +290,7 @@ const char *at_foreign_verdict(at_foreign *run)
     check_judged(run);
     at_verdict_settle(&run->verdict);
     if (run->good && run->verdict.teeth_total == 0) {
-        at_judge_teeth(&run->verdict, run->p, run->gold);
+        at_judge_teeth(&run->verdict, &run->judged, run->gold);
     }
     at_verdict_to_json(&run->verdict, object);
     free(run->text);

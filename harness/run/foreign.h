@@ -23,6 +23,13 @@ AT_API at_foreign *at_foreign_open(const char *case_text, const char *numeric);
 AT_API int at_foreign_ready(const at_foreign *run);
 AT_API void at_foreign_close(at_foreign *run); /* NULL is legal */
 
+/* What the backend promises where the mathematics is silent (at_contract), before the first judge:
+ * {"dead_o":"zero|nan|mean", "dead_lse":"minus_inf|plus_inf|any", "dead_grads":"zero|any",
+ * "pad":"any|zero|untouched", "stats":true|false}, every member optional, the first is the default.
+ * stats false: it writes no LSE. Returns 1; 0 when the text is no such object (the verdict is ERROR
+ * then). */
+AT_API int at_foreign_promise(at_foreign *run, const char *contract);
+
 /* A key of the case: integers, switches, indices of enumerated values; scale is resolved. NaN: no
  * such key, or one without a number. */
 AT_API double at_foreign_number(const at_foreign *run, const char *key);
@@ -43,6 +50,10 @@ AT_API void at_foreign_keys(const at_foreign *run, int64_t b, int64_t i, int64_t
  * dq dk dv), otherwise the step is REFUSED with that message. Returns 1 when the next step may
  * follow. */
 AT_API int at_foreign_judge(at_foreign *run, const char *step, const char *refusal, double ms);
+
+/* Each judge that follows also writes case.txt (`text`) and the inputs, outputs and reference as
+ * .npy files into `folder`. */
+AT_API void at_foreign_dump(at_foreign *run, const char *folder, const char *text);
 
 /* The verdict's members as JSON text, ready to be put into a verdict event. Borrowed: it lives
  * until the next call or the close. */
