@@ -126,25 +126,77 @@ static const at_cudnn_plan *find_plan(const at_cudnn_answer *answer, const char 
     return NULL;
 }
 
-/* Builds the engine's plan. */
-static at_status build(const at_problem *p, at_step step, const char *engine, at_error *err)
+/* What became of plans that this worker has built: equal graphs ask once. The oldest is forgotten
+ * first. */
+typedef struct known {
+    at_cudnn_spec spec; /* without its pointers */
+    char plan[AT_CUDNN_NAME];
+    at_status status;
+    at_error err;
+} known;
+
+enum { KNOWN = 256 };
+static known memory[KNOWN];
+static size_t remembered;
+
+static const known *recall(const at_cudnn_spec *spec, const char *plan)
 {
-    const char *colon = strchr(engine, ':');
-    choice which = {colon != NULL ? colon + 1 : engine};
+    for (size_t i = 0; i < KNOWN && i < remembered; i++) {
+        const known *k = &memory[i];
+        if (strcmp(k->plan, plan) == 0 && memcmp(&k->spec, spec, sizeof *spec) == 0) {
+            return k;
+        }
+    }
+    return NULL;
+}
+
+static void remember(const at_cudnn_spec *spec, const char *plan, at_status status,
+                     const at_error *err)
+{
+    known *k = &memory[remembered++ % KNOWN];
+    k->spec = *spec;
+    k->status = status;
+    k->err = *err;
+    (void)snprintf(k->plan, sizeof k->plan, "%s", plan);
+}
+
+/* Asks for one plan, and says which of the list it is when it cannot be built. */
+static at_status build_asked(const at_case *c, at_step step, const char *name, at_error *err)
+{
+    choice which = {name};
     at_reason why = {"", ""};
     at_cudnn_answer *answer = calloc(1, sizeof *answer);
     AT_ASSERT(answer != NULL);
-    at_status status = ask(answer, &p->c, step, AT_CUDNN_S5_PLANS, is_chosen, &which, &why);
-    const at_cudnn_plan *plan = status == AT_OK ? find_plan(answer, which.name) : NULL;
+    at_status status = ask(answer, c, step, AT_CUDNN_S5_PLANS, is_chosen, &which, &why);
+    const at_cudnn_plan *plan = status == AT_OK ? find_plan(answer, name) : NULL;
     if (plan == NULL) {
         status = at_fail(err, AT_REFUSED, "%s: the plan %s is not listed again; %.300s",
-                         at_step_names[step], which.name, answer->message);
+                         at_step_names[step], name, answer->message);
     } else if (!plan->built) {
         status =
             at_fail(err, AT_REFUSED, "plan %d of %d, %s: %.400s", (int)(plan - answer->plan) + 1,
                     answer->plan_count, plan->code, plan->message);
     }
     free(answer);
+    return status;
+}
+
+/* Builds the engine's plan. */
+static at_status build(const at_problem *p, at_step step, const char *engine, at_error *err)
+{
+    const char *colon = strchr(engine, ':'), *name = colon != NULL ? colon + 1 : engine;
+    at_reason why;
+    at_cudnn_spec spec;
+    err->text[0] = '\0';
+    AT_TRY(at_cudnn_spec_init(&spec, &p->c, step, sm_of(&p->c), &why));
+    spec.heuristics = NULL;
+    const known *k = recall(&spec, name);
+    if (k != NULL) {
+        *err = k->err;
+        return k->status;
+    }
+    const at_status status = build_asked(&p->c, step, name, err);
+    remember(&spec, name, status, err);
     return status;
 }
 

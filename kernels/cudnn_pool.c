@@ -158,6 +158,7 @@ static at_status start(child *c, const at_cudnn_pool *pool, at_error *err)
 {
     int down[2] = {-1, -1}, up[2] = {-1, -1};
     memset(c, 0, sizeof *c);
+    (void)fflush(NULL); /* or the child's libraries write our text a second time */
     if (pipe(down) != 0) {
         return at_fail(err, AT_IO, "no pipe for a child process (%s)", strerror(errno));
     }
