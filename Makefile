@@ -5,7 +5,7 @@ BUILD ?= build
 
 .DEFAULT_GOAL := help
 FRONTEND ?= 1.32.0
-.PHONY: cudnn-frontend help fidelity deps build sweep test asan coverage install clean
+.PHONY: cudnn-frontend cudnn-library help fidelity deps build sweep test asan coverage install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,6 +30,16 @@ cudnn-frontend: ## fetch cuDNN's frontend headers from PyPI (FRONTEND=1.32.0, 12
 	    $(MAKE) --no-print-directory .cache/cudnn-frontend-$(FRONTEND) || \
 	    echo "cudnn-frontend: cannot be fetched; the cuDNN part is left out"; \
 	else echo "cudnn-frontend: no cudnn.h here; the cuDNN part is left out"; fi
+
+VERSION ?= newest
+cudnn-library: ## fetch another cuDNN from PyPI to compare with (VERSION=9.14 or newest, 200 to 700 MB)
+	@rm -rf .cache/cudnn.part && mkdir -p .cache/cudnn.part .cache/cudnn
+	python3 -m pip download -q --no-deps --disable-pip-version-check -d .cache/cudnn.part \
+	    'nvidia-cudnn-cu13$(if $(filter newest,$(VERSION)),,==$(VERSION).*)'
+	@wheel=$$(ls .cache/cudnn.part/*.whl) && version=$$(basename "$$wheel" | cut -d- -f2) && \
+	    rm -rf ".cache/cudnn/$$version" && python3 -m zipfile -e "$$wheel" .cache/cudnn.part/wheel && \
+	    mv .cache/cudnn.part/wheel ".cache/cudnn/$$version" && echo "cudnn-library: cuDNN $$version in .cache/cudnn"
+	@rm -rf .cache/cudnn.part
 
 build: deps cudnn-frontend ## build the tool at build/attest
 	@cmake --preset dev -B $(BUILD) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }

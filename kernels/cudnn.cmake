@@ -1,8 +1,11 @@
 # libattest_cudnn.so: cuDNN's frontend behind a C ABI, in a shared object of its own, so that touching
 # harness/ never compiles the frontend again. Built where cudnn.h and the frontend's headers are.
 target_sources(attest_objects PRIVATE kernels/cudnn_audit.c
-    kernels/cudnn_audit_report.c kernels/cudnn_load.c kernels/cudnn_pool.c kernels/cudnn_select.c
-    kernels/cudnn_spec.c)
+    kernels/cudnn_audit_report.c kernels/cudnn_find.c kernels/cudnn_load.c kernels/cudnn_pool.c
+    kernels/cudnn_select.c kernels/cudnn_spec.c)
+# Where `make cudnn-library` puts other versions.
+set_source_files_properties(kernels/cudnn_find.c TARGET_DIRECTORY attest_objects PROPERTIES
+    COMPILE_DEFINITIONS AT_CUDNN_LIBRARIES="${PROJECT_SOURCE_DIR}/.cache/cudnn")
 set(AT_CUDNN AUTO CACHE STRING "Build the cuDNN part: AUTO (where its headers are), ON, OFF")
 set(AT_CUDNN_FRONTEND 1.32.0 CACHE STRING "Version of nvidia-cudnn-frontend (PyPI) to build with")
 find_path(AT_CUDNN_INCLUDE cudnn.h HINTS $ENV{CUDA_HOME}/include /usr/local/cuda/include)

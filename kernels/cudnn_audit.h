@@ -49,9 +49,10 @@ AT_API void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool co
 AT_API at_status at_cudnn_select(at_json **out, const char *corpus, const at_case *c,
                                  at_cudnn_stage last, at_error *err) AT_MUST_CHECK;
 
-/* Which libcudnn is asked: `given` (a path), or where it is NULL what the loader finds. Sets
- * $ATTEST_CUDNN. */
-AT_API at_status at_cudnn_choose(const char *given, at_error *err) AT_MUST_CHECK;
+/* Which libcudnn is asked from now on (at_cudnn_find; $ATTEST_CUDNN where that leaves it to the
+ * loader). Sets $ATTEST_CUDNN. */
+AT_API at_status at_cudnn_choose(const char *selector, const char *given,
+                                 at_error *err) AT_MUST_CHECK;
 
 /* AT_INVALID when "cudnn@9.28" was asked and another version answered. */
 AT_API at_status at_cudnn_check_version(const char *selector, const char *number,

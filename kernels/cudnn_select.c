@@ -5,6 +5,7 @@
 
 #include "harness/select/expr.h"
 #include "kernels/cudnn_audit_core.h"
+#include "kernels/cudnn_find.h"
 #include "kernels/cudnn_spec.h"
 
 /* The steps of one case and what came back. */
@@ -154,12 +155,21 @@ at_status at_cudnn_select(at_json **out, const char *corpus, const at_case *c, a
     return status;
 }
 
-at_status at_cudnn_choose(const char *given, at_error *err)
+at_status at_cudnn_choose(const char *selector, const char *given, at_error *err)
 {
-    if (given != NULL && setenv("ATTEST_CUDNN", given, 1) != 0) {
-        return at_fail(err, AT_NO_MEMORY, "no memory");
+    static char users[AT_CUDNN_PATH]; /* what the caller's environment says */
+    static bool asked;
+    char path[AT_CUDNN_PATH];
+    const char *set = getenv("ATTEST_CUDNN");
+    if (!asked) {
+        (void)snprintf(users, sizeof users, "%s", set != NULL ? set : "");
+        asked = true;
     }
-    return AT_OK;
+    AT_TRY(at_cudnn_find(path, selector, given, err));
+    const char *chosen = path[0] != '\0' ? path : users;
+    const int failed =
+        chosen[0] != '\0' ? setenv("ATTEST_CUDNN", chosen, 1) : unsetenv("ATTEST_CUDNN");
+    return failed == 0 ? AT_OK : at_fail(err, AT_NO_MEMORY, "no memory for a path");
 }
 
 at_status at_cudnn_check_version(const char *selector, const char *number, at_error *err)
@@ -167,11 +177,12 @@ at_status at_cudnn_check_version(const char *selector, const char *number, at_er
     const char *wanted = selector != NULL ? strchr(selector, '@') : NULL;
     const size_t n = wanted != NULL ? strlen(wanted + 1) : 0;
     const bool same =
-        n == 0 ||
+        n == 0 || strcmp(wanted + 1, "newest") == 0 ||
         (strncmp(number, wanted + 1, n) == 0 && (number[n] == '\0' || number[n] == '.')) ||
         strncmp(wanted + 1, number, strlen(number)) == 0;
     return same ? AT_OK
                 : at_fail(err, AT_INVALID,
-                          "%s was asked for, the library found is %s; --cudnn PATH names another",
-                          selector, number);
+                          "%s was asked for, the library found is %s; `make cudnn-library "
+                          "VERSION=%s` fetches it, --cudnn PATH names another",
+                          selector, number, wanted + 1);
 }

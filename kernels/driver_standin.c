@@ -80,6 +80,7 @@ EXPORT int cuInit(void) __attribute__((alias("no_device")));
 EXPORT int cuCtxGetDevice(void) __attribute__((alias("no_device")));
 EXPORT int cuDevicePrimaryCtxRetain(void) __attribute__((alias("no_device")));
 EXPORT int cuTensorMapEncodeTiled(void) __attribute__((alias("no_device")));
+EXPORT int cuTensorMapEncodeIm2col(void) __attribute__((alias("no_device")));
 EXPORT int cuFuncSetAttribute(void) __attribute__((alias("succeed")));
 EXPORT int cuKernelSetAttribute(void) __attribute__((alias("succeed")));
 EXPORT int cuLibraryUnload(void) __attribute__((alias("succeed")));

@@ -52,7 +52,7 @@ int at_cli_cudnn_audit(const at_options *o, const char *corpus, const at_env *en
                                             .env = env,
                                             .jobs = (int)o->jobs,
                                             .progress = !o->quiet};
-    at_status status = at_cudnn_choose(o->cudnn, &err);
+    at_status status = at_cudnn_choose(o->selector, o->cudnn, &err);
     status = status == AT_OK ? at_cudnn_audit_open(&audit, &request, &err) : status;
     if (status == AT_OK) {
         char number[32];
@@ -112,7 +112,7 @@ static void print_selection(const at_json *o)
 int at_cli_cudnn_select(const at_options *o, const char *corpus, const at_suite *suite)
 {
     at_error err = {""};
-    if (at_cudnn_choose(o->cudnn, &err) != AT_OK) {
+    if (at_cudnn_choose(o->selector, o->cudnn, &err) != AT_OK) {
         return at_usage_error("select: %s", err.text);
     }
     for (size_t i = 0; i < at_suite_size(suite); i++) {

@@ -81,7 +81,7 @@ static const flag flags[AT_FLAG_COUNT] = {
                          "rule set to compare cudnn with, e.g. te-2.18; or of cuDNN's frontend, to "
                          "hold a rule set against"},
     [AT_FLAG_CUDNN] = {"cudnn", 0, TEXT, AT(cudnn), "PATH", 0, 0,
-                       "libcudnn.so.9 to ask, in place of the one found"},
+                       "libcudnn.so.9 to ask, or a folder of versions (.cache/cudnn)"},
     [AT_FLAG_DUMP] = {"dump", 0, TEXT, AT(dump), "DIR", 0, 0,
                       "write inputs, outputs, reference and bound as .npy"},
     [AT_FLAG_PLUGIN] = {"plugin", 0, LIST, AT(plugin), "FILE.so", 0, 0,

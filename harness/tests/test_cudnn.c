@@ -2,9 +2,13 @@
  * without a device (skipped where the cuDNN part was not built). */
 #include "harness/tests/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "kernels/cudnn_audit.h"
+#include "kernels/cudnn_find.h"
 #include "kernels/cudnn_load.h"
 #include "kernels/cudnn_spec.h"
 
@@ -163,12 +167,57 @@ static void test_devices(void)
     CHECK_INT(at_cudnn_device(&json, "/nonexistent", NULL, 90, &err), AT_IO);
 }
 
+/* An empty file where `make cudnn-library` would put that version. */
+static void place_library(const char *folder, const char *version)
+{
+    static const char *const parts[] = {"", "/nvidia", "/cudnn", "/lib"};
+    char path[AT_CUDNN_PATH];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, version);
+    for (size_t i = 0; i < 4; i++) {
+        n += snprintf(path + n, sizeof path - (size_t)n, "%s", parts[i]);
+        CHECK_INT(mkdir(path, 0777), 0);
+    }
+    (void)snprintf(path + n, sizeof path - (size_t)n, "/libcudnn.so.9");
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fclose(file) == 0);
+}
+
+static void test_find(void)
+{
+    static const char *const rows[][2] = {
+        {"cudnn@9.14", "/9.14.0.64/"},   {"cudnn@9.2", "/9.2.0.82/"},
+        {"cudnn@newest", "/9.28.1.4/"},  {"cudnn", "/9.28.1.4/"},
+        {"cudnn@9.14.0", "/9.14.0.64/"},
+    };
+    const char *folder = at_test_folder();
+    char path[AT_CUDNN_PATH], file[AT_CUDNN_PATH];
+    at_error err = {""};
+    CHECK_INT(at_cudnn_find(path, "cudnn@newest", folder, &err), AT_IO);
+    CHECK_HAS(err.text, "make cudnn-library VERSION=newest");
+    place_library(folder, "9.14.0.64");
+    place_library(folder, "9.2.0.82");
+    place_library(folder, "9.28.1.4");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK_OK(at_cudnn_find(path, rows[i][0], folder, &err), &err);
+        CHECK_HAS(path, rows[i][1]);
+    }
+    CHECK_INT(at_cudnn_find(path, "cudnn@9.1", folder, &err), AT_IO);
+    CHECK_HAS(err.text, "no libcudnn of version 9.1");
+    CHECK_OK(at_cudnn_find(path, "cudnn@9.14", folder, &err), &err);
+    (void)snprintf(file, sizeof file, "%s", path);
+    CHECK_OK(at_cudnn_find(path, "cudnn@9.28", file, &err), &err); /* a file is taken as it is */
+    CHECK_TEXT(path, file);
+    CHECK_INT(at_cudnn_find(path, "cudnn", "/nonexistent", &err), AT_IO);
+    CHECK_OK(at_cudnn_find(path, "cudnn", NULL, &err), &err);
+    CHECK_TEXT(path, "");
+    CHECK_OK(at_cudnn_check_version("cudnn@newest", "9.28.1", &err), &err);
+    CHECK_OK(at_cudnn_check_version("cudnn@9.28.1.4", "9.28.1", &err), &err);
+    CHECK_INT(at_cudnn_check_version("cudnn@9.2", "9.28.1", &err), AT_INVALID);
+}
+
 const at_test at_tests[] = {
-    {"unit", "bounds", test_bounds},
-    {"unit", "strides", test_strides},
-    {"unit", "refusals", test_refusals},
-    {"unit", "devices", test_devices},
-    {"unit", "validate", test_validate},
-    {"unit", "plans", test_plans},
-    {NULL, NULL, NULL},
+    {"unit", "bounds", test_bounds},     {"unit", "strides", test_strides},
+    {"unit", "refusals", test_refusals}, {"unit", "devices", test_devices},
+    {"unit", "find", test_find},         {"unit", "validate", test_validate},
+    {"unit", "plans", test_plans},       {NULL, NULL, NULL},
 };
