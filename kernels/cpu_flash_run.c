@@ -299,8 +299,11 @@ static at_tensor view_of(const at_flash_run *run, const at_flash_rows *what, int
     bool keys = what->tensor == AT_K || what->tensor == AT_V;
     switch (run->fault.read) {
     case AT_FLASH_READ_DENSE:
-        t.stride[2] = keys ? t.stride[2] / t.stride[1] * t.shape[3] : t.stride[2];
-        t.stride[1] = keys ? t.shape[3] : t.stride[1];
+        if (keys && t.stride[1] > 0) {
+            bool by_head = t.stride[1] > t.stride[2];
+            t.stride[1] = by_head ? t.shape[2] * t.shape[3] : t.shape[3];
+            t.stride[2] = by_head ? t.shape[3] : t.shape[1] * t.shape[3];
+        }
         break;
     case AT_FLASH_READ_V_AS_K:
         t = what->tensor == AT_V && p->home[AT_V] != AT_V ? p->t[AT_K] : t;

@@ -134,7 +134,13 @@ static void test_forward(void)
 static void test_backward(void)
 {
     CHECK(at_mutants_backward_count >= 25);
-    check_mutants(at_mutants_forward_count, at_mutant_count());
+    check_mutants(at_mutants_forward_count, at_mutant_count() - at_mutants_feature_count);
+}
+
+static void test_feature(void)
+{
+    CHECK(at_mutants_feature_count >= 35);
+    check_mutants(at_mutant_count() - at_mutants_feature_count, at_mutant_count());
 }
 
 static void check_healthy(const at_backend *b, const char *text)
@@ -272,7 +278,11 @@ static void test_fills(void)
 }
 
 const at_test at_tests[] = {
-    {"mutant", "forward", test_forward}, {"mutant", "backward", test_backward},
-    {"mutant", "control", test_control}, {"mutant", "injection", test_injection},
-    {"mutant", "fills", test_fills},     {NULL, NULL, NULL},
+    {"mutant", "forward", test_forward},
+    {"mutant", "backward", test_backward},
+    {"mutant", "feature", test_feature},
+    {"mutant", "control", test_control},
+    {"mutant", "injection", test_injection},
+    {"mutant", "fills", test_fills},
+    {NULL, NULL, NULL},
 };

@@ -142,4 +142,64 @@
         "hq=2:sq=40:skv=400:dqk=64:dtype=f32", "hq=4:sq=150:skv=300:dqk=64:dtype=f16:det=1"        \
     }
 
+#define CASES_DENSE                                                                                \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:amask=bool.b1",                                              \
+            "b=2:hq=2:sq=50:skv=130:dqk=64:amask=add.1h:dtype=f16:mask=causal:align=br",           \
+            "b=2:hq=2:sq=30:skv=47:dqk=16:amask=add.bh:dtype=f32"                                  \
+    }
+#define CASES_BIAS                                                                                 \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:bias=rel.1h:grads=qkvb",                                     \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:bias=rel.bh:grads=qkvb:dtype=f16",                    \
+            "hq=3:sq=30:skv=47:dqk=16:bias=rel.1h:grads=b:dtype=f32"                               \
+    }
+#define CASES_ALIBI                                                                                \
+    {                                                                                              \
+        "hq=2:sq=40:skv=72:dqk=32:bias=alibi:align=br",                                            \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:bias=alibi:align=br:mask=causal:dtype=f16",           \
+            "hq=3:sq=30:skv=47:dqk=16:bias=alibi:dtype=f32"                                        \
+    }
+#define CASES_SINK                                                                                 \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:sink=learned:grads=qkvs",                                    \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:sink=learned:mask=causal:align=br:dtype=f16",         \
+            "hq=3:sq=30:skv=47:dqk=16:sink=learned:dtype=f32"                                      \
+    }
+#define CASES_LEARNED                                                                              \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:sink=learned:grads=qkvs",                                    \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:sink=learned:grads=s:mask=causal:align=br:dtype=f16", \
+            "hq=3:sq=30:skv=47:dqk=16:sink=learned:grads=vs:dtype=f32"                             \
+    }
+#define CASES_DROP                                                                                 \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:dropout=0.25",                                               \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:dropout=0.5:mask=causal:align=br:dtype=f16",          \
+            "hq=3:sq=30:skv=47:dqk=16:dropout=0.1:dtype=f32"                                       \
+    }
+#define CASES_FUSED                                                                                \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:dqk=32:pack=qkv3h",                                                        \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:pack=kvh2:layout=bhsd:dtype=f16",                     \
+            "b=2:hq=4:hkv=2:sq=30:skv=47:dqk=16:pack=kv2h:layout=thd:lens=random:dtype=f32"        \
+    }
+#define CASES_STRIDE                                                                               \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:stride=row_gap",                                             \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:stride=head_gap:layout=bhsd:dtype=f16",               \
+            "hq=3:sq=30:dqk=16:pack=qkvh3:dtype=f32"                                               \
+    }
+#define CASES_PAGE                                                                                 \
+    {                                                                                              \
+        "b=3:hq=4:hkv=2:sq=8:skv=100:dqk=32:page=16:lens=full:pass=stats",                         \
+            "b=2:hq=2:sq=1:skv=130:dqk=64:page=37:lens=full:pass=fwd:layout=bhsd:dtype=f16",       \
+            "b=3:hq=2:sq=5:skv=90:dqk=16:page=1:lens=full:pass=stats:layout=thd:dtype=f32"         \
+    }
+#define CASES_FP8                                                                                  \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32:dtype=f8e4m3:seed=3",                                        \
+            "hq=4:hkv=2:sq=50:skv=130:dqk=64:mask=causal:align=br:dtype=f8e5m2:seed=2"             \
+    }
+
 #endif

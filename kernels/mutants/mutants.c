@@ -2,14 +2,18 @@
 
 size_t at_mutant_count(void)
 {
-    return at_mutants_forward_count + at_mutants_backward_count;
+    return at_mutants_forward_count + at_mutants_backward_count + at_mutants_feature_count;
 }
 
 const at_backend *at_mutant_at(size_t i)
 {
     AT_ASSERT(i < at_mutant_count());
-    return i < at_mutants_forward_count ? &at_mutants_forward[i]
-                                        : &at_mutants_backward[i - at_mutants_forward_count];
+    if (i < at_mutants_forward_count) {
+        return &at_mutants_forward[i];
+    }
+    i -= at_mutants_forward_count;
+    return i < at_mutants_backward_count ? &at_mutants_backward[i]
+                                         : &at_mutants_feature[i - at_mutants_backward_count];
 }
 
 /* cpu.flash reads its own fault from `data`. */
@@ -58,7 +62,7 @@ at_status at_mutant_backward(const at_backend *self, void *state, const at_probl
     const at_mutant *m = self->data;
     at_backend inner = inner_of(self);
     AT_TRY(at_flash_backward(&inner, state, p, engine, err));
-    if (m->spoil != NULL && m->step == AT_STEP_BACKWARD) {
+    if (m->spoil != NULL && m->step == AT_STEP_BACKWARD && p->t[m->target].data != NULL) {
         m->spoil(p, m->target);
     }
     return AT_OK;

@@ -32,8 +32,8 @@ AT_API size_t at_mutant_count(void);
 AT_API const at_backend *at_mutant_at(size_t i);
 
 /* Tables and functions of this folder. */
-extern const at_backend at_mutants_forward[], at_mutants_backward[];
-extern const size_t at_mutants_forward_count, at_mutants_backward_count;
+extern const at_backend at_mutants_forward[], at_mutants_backward[], at_mutants_feature[];
+extern const size_t at_mutants_forward_count, at_mutants_backward_count, at_mutants_feature_count;
 at_status at_mutant_forward(const at_backend *self, void *state, const at_problem *p,
                             const char *engine, at_error *err);
 at_status at_mutant_backward(const at_backend *self, void *state, const at_problem *p,
@@ -49,8 +49,8 @@ void at_mutant_close(const at_backend *self, void *state);
     {                                                                                              \
         .name = "mutant." title, .version = "1.0.0", .doc = sentence, .arch = AT_ARCH_CPU,         \
         .contract = {.pad = AT_PAD_ZERO},                                                          \
-        .promises =                                                                                \
-            AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DETERMINISM | AT_MUTANT,        \
+        .promises = AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DETERMINISM |           \
+                    AT_PROMISES_MASK | AT_MUTANT,                                                  \
         .data = &(const at_mutant){__VA_ARGS__}, .supports = at_mutant_supports,                   \
         .open = at_mutant_open, .claim = at_mutant_claim, .forward = at_mutant_forward,            \
         .backward = at_mutant_backward, .close = at_mutant_close,                                  \
@@ -86,8 +86,10 @@ void at_spoil_dead_garbage(const at_problem *p, at_tensor_id id);  /* dead rows 
 void at_spoil_pad_nan(const at_problem *p, at_tensor_id id);       /* rows beyond the lengths */
 void at_spoil_write_after(const at_problem *p, at_tensor_id id);   /* one element past the end */
 void at_spoil_write_before(const at_problem *p, at_tensor_id id);
-void at_spoil_write_gap(const at_problem *p, at_tensor_id id);  /* a token between sequences */
-void at_spoil_read_after(const at_problem *p, at_tensor_id id); /* 0 x what stands past v */
+void at_spoil_write_gap(const at_problem *p, at_tensor_id id);     /* a token between sequences */
+void at_spoil_read_after(const at_problem *p, at_tensor_id id);    /* 0 x what stands past v */
+void at_spoil_write_row_gap(const at_problem *p, at_tensor_id id); /* past the first row */
+void at_spoil_unit(const at_problem *p, at_tensor_id id); /* stored as if its unit were 1 */
 void at_spoil_swap_dk_dv(const at_problem *p, at_tensor_id id);
 
 #ifdef __cplusplus

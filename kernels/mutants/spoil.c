@@ -5,7 +5,7 @@
 
 static int64_t live(const at_problem *p, at_tensor_id id, int64_t b)
 {
-    return at_tensor_has_keys(id) ? p->len_kv[b] : p->len_q[b];
+    return at_problem_live_rows(p, id, b);
 }
 
 /* Calls f on every live row of the tensor. */
@@ -91,6 +91,16 @@ static void percent_one(const at_problem *p, at_tensor_id id, int64_t b, int64_t
 void at_spoil_percent(const at_problem *p, at_tensor_id id)
 {
     each_row(p, id, percent_one);
+}
+
+static void unit_one(const at_problem *p, at_tensor_id id, int64_t b, int64_t h, int64_t s)
+{
+    scale_row(&p->t[id], b, h, s, (double)p->unit[id]);
+}
+
+void at_spoil_unit(const at_problem *p, at_tensor_id id)
+{
+    each_row(p, id, unit_one);
 }
 
 static void unscale_one(const at_problem *p, at_tensor_id id, int64_t b, int64_t h, int64_t s)

@@ -98,6 +98,15 @@ void at_spoil_write_gap(const at_problem *p, at_tensor_id id)
     }
 }
 
+void at_spoil_write_row_gap(const at_problem *p, at_tensor_id id)
+{
+    const at_tensor *t = &p->t[id];
+    int64_t row = t->stride[2] > t->stride[1] ? t->stride[1] * t->shape[1] : t->shape[3];
+    if (t->shape[2] > 1 && t->stride[2] > row) {
+        store_at(p, id, (at_tensor_offset(t, 0, 0, 0, 0) + row) * (int64_t)at_dtype_size(t->dtype));
+    }
+}
+
 void at_spoil_read_after(const at_problem *p, at_tensor_id id)
 {
     const at_tensor *t = &p->t[id], *v = &p->t[AT_V];
