@@ -99,6 +99,6 @@ bool at_fuzz_graph_read(at_fuzz_graph *out, const uint8_t *data, size_t size)
 
 bool at_fuzz_graph_known(const at_cudnn_spec *spec)
 {
-    (void)spec;
-    return false;
+    const bool no_heads = spec->k.dim[1] == 0 || spec->v.dim[1] == 0; /* 1 */
+    return no_heads && getenv("ATTEST_FUZZ_KNOWN") == NULL;
 }

@@ -68,3 +68,8 @@ target_compile_definitions(test_frontend PRIVATE AT_TEST_CUDNN_VERSION="$<TARGET
 add_dependencies(test_frontend cudnn_version)
 at_test(limits test_limits.c tool.c)
 at_test(selftest test_selftest.c tool.c)
+if(TARGET attest_cudnn AND CMAKE_GENERATOR STREQUAL Ninja)
+    add_test(NAME cudnn.compiled_once COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR}
+        -DNINJA=${CMAKE_MAKE_PROGRAM} -P ${CMAKE_CURRENT_SOURCE_DIR}/once.cmake)
+    set_tests_properties(cudnn.compiled_once PROPERTIES LABELS cli)
+endif()

@@ -183,6 +183,10 @@ static void torch_2_11(void)
 {
     compare_with_golden("torch-2.11");
 }
+static void cudnn_frontend_1_23(void)
+{
+    compare_with_golden("cudnn-frontend-1.23");
+}
 static void cudnn_frontend_1_32(void)
 {
     compare_with_golden("cudnn-frontend-1.32");
@@ -231,10 +235,17 @@ static void sampler(void)
 }
 
 const at_test at_tests[] = {
-    {"unit", "te_2_10", te_2_10},       {"unit", "te_2_12", te_2_12},
-    {"unit", "te_2_14", te_2_14},       {"unit", "te_2_16", te_2_16},
-    {"unit", "te_2_17", te_2_17},       {"unit", "te_2_18", te_2_18},
-    {"unit", "te_2_19", te_2_19},       {"unit", "te_2_20", te_2_20},
-    {"unit", "torch_2_11", torch_2_11}, {"unit", "cudnn_frontend_1_32", cudnn_frontend_1_32},
-    {"unit", "sampler", sampler},       {0},
+    {"unit", "te_2_10", te_2_10},
+    {"unit", "te_2_12", te_2_12},
+    {"unit", "te_2_14", te_2_14},
+    {"unit", "te_2_16", te_2_16},
+    {"unit", "te_2_17", te_2_17},
+    {"unit", "te_2_18", te_2_18},
+    {"unit", "te_2_19", te_2_19},
+    {"unit", "te_2_20", te_2_20},
+    {"unit", "torch_2_11", torch_2_11},
+    {"unit", "cudnn_frontend_1_23", cudnn_frontend_1_23},
+    {"unit", "cudnn_frontend_1_32", cudnn_frontend_1_32},
+    {"unit", "sampler", sampler},
+    {0},
 };

@@ -1,7 +1,8 @@
 /* The rule set cudnn-frontend-VERSION against validate() of the frontend itself, whose only
  * question to libcudnn, its release, is answered by cudnn_version.c. Skipped where the cuDNN part
- * was not built. ATTEST_FRONTEND_CASES: cases a direction; ATTEST_FRONTEND_RECORD: a file that
- * gets a sample of them, with the frontend's answers. */
+ * was not built. ATTEST_FRONTEND_CASES: cases a direction, and what was said behind each rule is
+ * printed; ATTEST_FRONTEND_RECORD: a file that gets a sample of them, with the frontend's answers.
+ */
 #include "harness/tests/test.h"
 
 #include <dlfcn.h>
@@ -233,6 +234,18 @@ static void check_rules(const comparison *k)
     }
 }
 
+/* The long form: what the frontend said behind each rule. */
+static void print_reasons(const comparison *k)
+{
+    const at_selector *s = k->selector[0][0];
+    for (size_t i = 0; i < at_selector_rules(s); i++) {
+        if (k->reason[i].count > 0) {
+            (void)printf("%-26s %8llu  %s\n", at_selector_rule(s, i).rule,
+                         (unsigned long long)k->reason[i].count, k->reason[i].message);
+        }
+    }
+}
+
 static void run(at_step step)
 {
     comparison *k = calloc(1, sizeof *k);
@@ -258,6 +271,9 @@ static void run(at_step step)
                  (unsigned long long)k->cases, (unsigned long long)k->asked,
                  (unsigned long long)k->admitted, (unsigned long long)k->disagreements,
                  (double)k->cases / seconds);
+    if (wanted != NULL) {
+        print_reasons(k);
+    }
     for (size_t v = 0; v < at_frontend_release_count; v++) {
         for (size_t i = 0; i < NODES; i++) {
             at_selector_close(k->selector[v][i]);

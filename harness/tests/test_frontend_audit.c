@@ -43,7 +43,8 @@ static const item items[] = {
 };
 /* clang-format on */
 
-static at_audit *audit_of(const char *selector, const char *env_text, const char *space)
+static at_audit *audit_of(const char *selector, const char *env_text, const char *space,
+                          const char *against)
 {
     at_error err = {""};
     at_env *env = NULL;
@@ -53,7 +54,7 @@ static at_audit *audit_of(const char *selector, const char *env_text, const char
                                       .selector = selector,
                                       .space = space,
                                       .env = env,
-                                      .against = "cudnn-frontend-1.32"};
+                                      .against = against};
     CHECK_OK(at_audit_open(&a, &request, &err), &err);
     at_env_close(env);
     return a;
@@ -80,7 +81,7 @@ static const char *why_of(const char *rule)
 
 static void check_item(const item *it)
 {
-    at_audit *a = audit_of(it->selector, it->env, it->text);
+    at_audit *a = audit_of(it->selector, it->env, it->text, "cudnn-frontend-1.32");
     const size_t boxes = a != NULL ? at_audit_boxes(a) : 0;
     if (boxes != (it->rule != NULL)) {
         at_test_fail(__FILE__, __LINE__, "%s: %zu boxes of %s --env %s '%s'", it->name, boxes,
@@ -109,7 +110,7 @@ static void test_items(void)
 /* Each finding of a whole space is one of these rules. */
 static void check_space(const char *selector, const char *const *rules, size_t count)
 {
-    at_audit *a = audit_of(selector, SM90, "graphs");
+    at_audit *a = audit_of(selector, SM90, "graphs", "cudnn-frontend-1.32");
     CHECK(a != NULL && at_audit_cases(a) > 100000);
     bool met[8] = {false};
     for (size_t i = 0; a != NULL && i < at_audit_boxes(a); i++) {
@@ -150,6 +151,18 @@ static void test_nvte(void)
     check_space("nvte-2.19", rules, 6);
 }
 
+/* An older frontend lets packed sequences with a sink through: the gradient is wrong. */
+static void test_older(void)
+{
+    at_audit *a = audit_of("te-2.19", SM90, "b=2:layout=thd:lens=random:mask=causal:sink=learned",
+                           "cudnn-frontend-1.23");
+    CHECK(a != NULL && at_audit_cases(a) == 1 && at_audit_boxes(a) == 0);
+    at_audit_close(a);
+    a = audit_of("te-2.19", SM90, "sq=1:skv=1:dqk=128", "cudnn-frontend-1.23");
+    CHECK(a != NULL && at_audit_boxes(a) == 1);
+    at_audit_close(a);
+}
+
 static void test_torch(void)
 {
     check_space("torch-2.11", NULL, 0);
@@ -175,6 +188,11 @@ static void test_command(void)
 }
 
 const at_test at_tests[] = {
-    {"unit", "items", test_items}, {"unit", "te", test_te},          {"unit", "nvte", test_nvte},
-    {"unit", "torch", test_torch}, {"cli", "command", test_command}, {0},
+    {"unit", "items", test_items},
+    {"unit", "te", test_te},
+    {"unit", "nvte", test_nvte},
+    {"unit", "older", test_older},
+    {"unit", "torch", test_torch},
+    {"cli", "command", test_command},
+    {0},
 };
