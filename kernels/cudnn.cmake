@@ -2,7 +2,7 @@
 # harness/ never compiles the frontend again. Built where cudnn.h and the frontend's headers are.
 target_sources(attest_objects PRIVATE kernels/cudnn_audit.c
     kernels/cudnn_audit_report.c kernels/cudnn_find.c kernels/cudnn_load.c kernels/cudnn_pool.c
-    kernels/cudnn_select.c kernels/cudnn_spec.c)
+    kernels/cudnn_record.c kernels/cudnn_select.c kernels/cudnn_spec.c kernels/driver.c)
 # Where `make cudnn-library` puts other versions.
 set_source_files_properties(kernels/cudnn_find.c TARGET_DIRECTORY attest_objects PROPERTIES
     COMPILE_DEFINITIONS AT_CUDNN_LIBRARIES="${PROJECT_SOURCE_DIR}/.cache/cudnn")

@@ -70,3 +70,19 @@ at_status at_cudnn_find(char path[AT_CUDNN_PATH], const char *selector, const ch
     }
     return AT_OK;
 }
+
+void at_cudnn_find_list(char *text, size_t room)
+{
+    struct dirent **list = NULL;
+    size_t used = 0;
+    const int n = scandir(AT_CUDNN_LIBRARIES, &list, NULL, versionsort);
+    text[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        if (list[i]->d_name[0] != '.' && used + strlen(list[i]->d_name) + 2 < room) {
+            used += (size_t)snprintf(text + used, room - used, "%s%s", used > 0 ? " " : "",
+                                     list[i]->d_name);
+        }
+        free(list[i]);
+    }
+    free(list);
+}

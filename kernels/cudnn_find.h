@@ -2,6 +2,8 @@
 #ifndef AT_CUDNN_FIND_H
 #define AT_CUDNN_FIND_H
 
+#include <stddef.h>
+
 #include "harness/status.h"
 
 #ifdef __cplusplus
@@ -17,6 +19,9 @@ enum { AT_CUDNN_PATH = 4096 };
  * at_cudnn_check_version judges. AT_IO: nothing at `given`; newest of an empty folder. */
 AT_API at_status at_cudnn_find(char path[AT_CUDNN_PATH], const char *selector, const char *given,
                                at_error *err) AT_MUST_CHECK;
+
+/* The versions in the build's own folder, "9.14.0.64 9.28.1.4"; "" when there are none. */
+AT_API void at_cudnn_find_list(char *text, size_t room);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "harness/json.h"
+#include "kernels/driver.h"
 
 enum { PATH_TEXT = 4096 };
 
@@ -73,6 +74,23 @@ static at_status load_frontend(const at_cudnn_api **out, const char *folder, at_
     return AT_OK;
 }
 
+bool at_cudnn_uses_driver(void)
+{
+    const char *driver = getenv("ATTEST_DRIVER");
+    return driver != NULL && strcmp(driver, "installed") == 0;
+}
+
+/* The driver that modules of built plans are loaded with. */
+static at_status load_driver(const char *folder, at_error *err)
+{
+    int version, count;
+    if (!at_cudnn_uses_driver()) {
+        return load_standin(folder, err);
+    }
+    AT_TRY(at_driver_open(&version, &count, err));
+    return at_driver_use(0, err);
+}
+
 at_status at_cudnn_load(const at_cudnn_api **out, bool offline, at_error *err)
 {
     static const at_cudnn_api *loaded;
@@ -81,7 +99,7 @@ at_status at_cudnn_load(const at_cudnn_api **out, bool offline, at_error *err)
         char folder[PATH_TEXT];
         own_folder(folder);
         if (offline) {
-            AT_TRY(load_standin(folder, err));
+            AT_TRY(load_driver(folder, err));
         }
         AT_TRY(load_frontend(&loaded, folder, err));
         loaded_offline = offline;

@@ -15,6 +15,11 @@ extern "C" {
  * it. */
 AT_API at_status at_cudnn_load(const at_cudnn_api **out, bool offline, at_error *err) AT_MUST_CHECK;
 
+/* True when $ATTEST_DRIVER is "installed": offline questions then load what they compile with the
+ * machine's own driver in place of the stand-in (its first device), to recheck what the stand-in
+ * let pass or fail. Still nothing is executed. */
+AT_API bool at_cudnn_uses_driver(void);
+
 /* "9.19.0" of 91900. */
 AT_API void at_cudnn_version_text(long version, char text[32]);
 

@@ -215,7 +215,7 @@ static at_status backward(const at_backend *self, void *state, const at_problem 
 }
 
 static char version[96];
-static const at_backend offline = {
+static at_backend offline = {
     .name = "cudnn.offline",
     .version = version,
     .promises = AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PLANS_ONLY,
@@ -245,5 +245,9 @@ const at_backend *const *attest_plugin(int abi)
     }
     at_cudnn_version_text(api->version(), text);
     (void)snprintf(version, sizeof version, "%s", text);
+    if (at_cudnn_uses_driver()) {
+        offline.name = "cudnn.loaded";
+        offline.doc = "cuDNN's plans, built and loaded with the installed driver; nothing executes";
+    }
     return list;
 }

@@ -117,6 +117,7 @@ static at_json *selection(asking *a, long version, const char *frontend)
     at_json_put_text(env, "arch", at_case_field("arch", 4)->names[a->c->arch]);
     at_json_put_text(env, "cudnn", number);
     at_json_put_text(env, "frontend", frontend);
+    at_json_put_text(env, "driver", at_cudnn_uses_driver() ? "installed" : "stand-in");
     at_json_put(o, "env", env);
     at_json_put(o, "steps", a->steps);
     return o;

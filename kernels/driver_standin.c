@@ -73,6 +73,8 @@ EXPORT int cuLaunchKernel(void) __attribute__((alias("no_device")));
 EXPORT int cuLaunchKernelEx(void) __attribute__((alias("no_device")));
 EXPORT int cuLaunchCooperativeKernel(void) __attribute__((alias("no_device")));
 EXPORT int cuDeviceGet(void) __attribute__((alias("no_device")));
+EXPORT int cuDeviceGetName(void) __attribute__((alias("no_device")));
+EXPORT int cuCtxSetCurrent(void) __attribute__((alias("no_device")));
 EXPORT int cuDeviceGetAttribute(void) __attribute__((alias("no_device")));
 EXPORT int cuLibraryLoadFromFile(void) __attribute__((alias("no_device")));
 EXPORT int cuOccupancyMaxPotentialClusterSize(void) __attribute__((alias("no_device")));

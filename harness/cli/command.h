@@ -33,6 +33,7 @@ int cmd_explain(int argc, char **argv);
 int cmd_select(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_calibrate(int argc, char **argv);
 int cmd_selftest(int argc, char **argv);
 

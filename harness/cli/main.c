@@ -17,6 +17,7 @@ const at_command at_commands[] = {
      cmd_select},
     {"audit", "--selector NAME --space NAME",
      "check rule sets against what kernel builds can do, or did", cmd_audit},
+    {"doctor", "", "devices, libraries, what is missing and how to get it", cmd_doctor},
     {"bench", "[NAME...]", "throughput of the harness itself: reference case fill audit",
      cmd_bench},
     {"selftest", "", "planted faults: how many the judge catches; false alarms", cmd_selftest},

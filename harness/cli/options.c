@@ -82,6 +82,8 @@ static const flag flags[AT_FLAG_COUNT] = {
                          "hold a rule set against"},
     [AT_FLAG_CUDNN] = {"cudnn", 0, TEXT, AT(cudnn), "PATH", 0, 0,
                        "libcudnn.so.9 to ask, or a folder of versions (.cache/cudnn)"},
+    [AT_FLAG_RECORD_DEVICE] = {"record-device", 0, TEXT, AT(record_device), "FILE", 0, 0,
+                               "write the first GPU's properties, as cuDNN reports them"},
     [AT_FLAG_DUMP] = {"dump", 0, TEXT, AT(dump), "DIR", 0, 0,
                       "write inputs, outputs, reference and bound as .npy"},
     [AT_FLAG_PLUGIN] = {"plugin", 0, LIST, AT(plugin), "FILE.so", 0, 0,

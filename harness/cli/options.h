@@ -39,6 +39,7 @@ typedef enum at_flag_id {
     AT_FLAG_STAGE,
     AT_FLAG_AGAINST,
     AT_FLAG_CUDNN,
+    AT_FLAG_RECORD_DEVICE,
     AT_FLAG_DUMP,
     AT_FLAG_PLUGIN,
     AT_FLAG_WORKER,
@@ -72,7 +73,7 @@ typedef struct at_options {
     const char *engine;  /* "first" unless given */
     const char *filter;  /* extended regular expression over the case text */
     const char *pass, *seed, *output, *baseline;
-    const char *selector, *arch, *space, *stage, *against, *cudnn, *why_not, *results, *dump,
+    const char *selector, *arch, *space, *stage, *against, *cudnn, *record_device, *why_not, *results, *dump,
         *corpus, *limits;
     at_option_list env, plugin, worker, sweep;
     int64_t jobs, max_cases, repeat, limit, threads, runs;

@@ -10,7 +10,9 @@
 #include "kernels/cudnn_audit.h"
 #include "kernels/cudnn_find.h"
 #include "kernels/cudnn_load.h"
+#include "kernels/cudnn_record.h"
 #include "kernels/cudnn_spec.h"
+#include "kernels/driver.h"
 
 static at_cudnn_spec spec_of(const char *text, at_step step)
 {
@@ -215,9 +217,77 @@ static void test_find(void)
     CHECK_INT(at_cudnn_check_version("cudnn@9.2", "9.28.1", &err), AT_INVALID);
 }
 
+static const at_json *property(const at_json *root, const char *key)
+{
+    return at_json_get(at_json_get(root, "properties"), key);
+}
+
+/* What the device reports replaces the older value; what it does not report stays as it was. */
+static void test_record(void)
+{
+    static const char reported[] =
+        "{\"deviceVer\":900,\"deviceName\":\"NVIDIA X\",\"l2CacheSize\":7}";
+    static const char older[] =
+        "{\"schema\":\"attest-device-1\",\"name\":\"x\",\"arch\":\"sm90\",\"doc\":\"d\","
+        "\"properties\":{\"l2CacheSize\":{\"value\":5,\"source\":\"assumed\"},"
+        "\"warpSize\":{\"value\":32,\"source\":\"guide\"}}}";
+    char folder[AT_CUDNN_PATH], path[AT_CUDNN_PATH + 64];
+    char *json = NULL;
+    at_error err = {""};
+    int64_t l2 = 0;
+    at_json *root = NULL;
+    (void)snprintf(folder, sizeof folder, "%s/devices", at_test_folder());
+    (void)snprintf(path, sizeof path, "%s/x.json", folder);
+    CHECK_INT(mkdir(folder, 0777), 0);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(older, file) >= 0 && fclose(file) == 0);
+    CHECK_OK(at_cudnn_record_text(path, reported, "cuDNN 1.2.3", &err), &err);
+    CHECK_OK(at_json_load(&root, path, &err), &err);
+    CHECK(at_json_integer(at_json_get(property(root, "l2CacheSize"), "value"), &l2) && l2 == 7);
+    CHECK_TEXT(at_json_text(at_json_get(property(root, "l2CacheSize"), "source")),
+               "recorded from the device by cuDNN 1.2.3");
+    CHECK_TEXT(at_json_text(at_json_get(property(root, "warpSize"), "source")), "guide");
+    at_json_close(root);
+    CHECK_OK(at_cudnn_device(&json, at_test_folder(), "x", 90, &err), &err); /* and it is read */
+    CHECK_HAS(json, "NVIDIA X");
+    free(json);
+    CHECK_INT(at_cudnn_record_text(path, "{\"deviceVer\":800}", "cuDNN 1.2.3", &err), AT_INVALID);
+    CHECK_HAS(err.text, "profile of sm90");
+    CHECK_INT(at_cudnn_record_text(path, "{}", "cuDNN 1.2.3", &err), AT_INVALID);
+    CHECK_HAS(err.text, "deviceVer");
+    CHECK_INT(at_cudnn_record_text(path, "{", "cuDNN 1.2.3", &err), AT_INVALID);
+}
+
+/* With a driver its devices have names; with the stand-in there is none. */
+static void test_driver(void)
+{
+    int version = 0, count = -1;
+    at_error err = {""};
+    at_driver_device d;
+    const at_status status = at_driver_open(&version, &count, &err);
+    if (status == AT_OK) {
+        CHECK(version >= 9000 && count > 0);
+        CHECK_OK(at_driver_describe(&d, 0, &err), &err);
+        CHECK(d.sm >= 50 && d.name[0] != '\0');
+        CHECK_OK(at_driver_use(0, &err), &err);
+    } else {
+        CHECK_INT(count, 0);
+        CHECK_HAS(err.text, "CUDA driver");
+    }
+    if (status == AT_IO && version == 0) { /* no driver at all: so the stand-in can be loaded */
+        (void)need_api();
+        CHECK_INT(at_driver_open(&version, &count, &err), AT_UNSUPPORTED);
+        CHECK_HAS(err.text, "no device");
+        CHECK_INT(version, 13000);
+        CHECK_INT(at_driver_describe(&d, 0, &err), AT_IO);
+        CHECK_INT(at_driver_use(0, &err), AT_IO);
+    }
+}
+
 const at_test at_tests[] = {
     {"unit", "bounds", test_bounds},     {"unit", "strides", test_strides},
     {"unit", "refusals", test_refusals}, {"unit", "devices", test_devices},
-    {"unit", "find", test_find},         {"unit", "validate", test_validate},
+    {"unit", "find", test_find},         {"unit", "record", test_record},
+    {"unit", "driver", test_driver},     {"unit", "validate", test_validate},
     {"unit", "plans", test_plans},       {NULL, NULL, NULL},
 };
