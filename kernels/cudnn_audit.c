@@ -87,6 +87,10 @@ static at_status find_graph(int32_t *out, graphs *g, const at_cudnn_spec *spec, 
 static at_status place_cell(work *w, uint64_t cell, const at_case *c, at_error *err)
 {
     const int sm = (int)at_arch_number(w->audit->arch);
+    at_case asked = *c;
+    if (w->request->against != NULL) {
+        at_cudnn_spec_as_asked(&asked, w->request->against);
+    }
     for (int step = 0; step < STEPS; step++) {
         at_cudnn_spec spec;
         at_reason why;
@@ -94,7 +98,8 @@ static at_status place_cell(work *w, uint64_t cell, const at_case *c, at_error *
         if (step == 1 && c->pass != AT_PASS_TRAIN) {
             continue;
         }
-        if (at_cudnn_spec_init(&spec, c, (at_step)(AT_STEP_FORWARD + step), sm, &why) == AT_OK) {
+        if (at_cudnn_spec_init(&spec, &asked, (at_step)(AT_STEP_FORWARD + step), sm, &why) ==
+            AT_OK) {
             spec.heuristics = NULL; /* the child's; pointers are no part of a graph */
             AT_TRY(find_graph(&w->of[step][cell], &w->graphs, &spec, err));
         }

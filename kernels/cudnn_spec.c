@@ -142,3 +142,21 @@ at_status at_cudnn_spec_init(at_cudnn_spec *out, const at_case *c, at_step step,
     set_extras(out, c, backward);
     return AT_OK;
 }
+
+static bool starts(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+void at_cudnn_spec_as_asked(at_case *c, const char *selector)
+{
+    const bool te = starts(selector, "te-") || starts(selector, "te@") || starts(selector, "nvte-");
+    const bool torch = starts(selector, "torch-");
+    const bool lengths = c->lens != AT_LENS_NONE || c->lens_q.n > 0;
+    if (c->align == AT_ALIGN_BR && (torch || (te && c->len_q == c->len_kv && !lengths))) {
+        c->align = AT_ALIGN_TL;
+    }
+    if (torch && c->bias == AT_BIAS_ALIBI) {
+        c->bias = AT_BIAS_REL_BH;
+    }
+}

@@ -17,6 +17,11 @@ extern "C" {
 AT_API at_status at_cudnn_spec_init(at_cudnn_spec *out, const at_case *c, at_step step, int sm,
                                     at_reason *why) AT_MUST_CHECK;
 
+/* What a package asks cuDNN in place of the case, by the name of its rule set. te-*, te@*, nvte-*:
+ * a bottom-right mask over equal lengths that are not passed is asked for as top-left. torch-*:
+ * causal masks are top-left, and ALiBi is a mask. Others ask for the case itself. */
+AT_API void at_cudnn_spec_as_asked(at_case *c, const char *selector);
+
 #ifdef __cplusplus
 }
 #endif

@@ -87,6 +87,29 @@ static void test_refusals(void)
     }
 }
 
+/* The case that a package asks about, and the case that it has. */
+static void test_as_asked(void)
+{
+    static const char *const rows[][3] = {
+        {"te-2.19", "mask=causal:align=br", "mask=causal"},
+        {"nvte-2.19", "mask=causal:align=br:lens=full", "mask=causal:align=br:lens=full"},
+        {"te@2.20", "skv=128:mask=causal:align=br", "skv=128:mask=causal:align=br"},
+        {"torch-2.11", "mask=causal:align=br", "mask=causal"},
+        {"torch-2.11", "bias=alibi", "bias=rel.bh"},
+        {"te-2.19", "bias=alibi", "bias=alibi"},
+        {"cudnn-frontend-1.32", "mask=causal:align=br", "mask=causal:align=br"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        at_case c;
+        at_error err = {""};
+        char text[AT_CASE_TEXT_MAX];
+        CHECK_OK(at_case_parse(&c, rows[i][1], &err), &err);
+        at_cudnn_spec_as_asked(&c, rows[i][0]);
+        (void)at_case_print(&c, text);
+        CHECK_TEXT(text, rows[i][2]);
+    }
+}
+
 static const at_cudnn_api *need_api(void)
 {
     const at_cudnn_api *api = NULL;
@@ -286,7 +309,8 @@ static void test_driver(void)
 
 const at_test at_tests[] = {
     {"unit", "bounds", test_bounds},     {"unit", "strides", test_strides},
-    {"unit", "refusals", test_refusals}, {"unit", "devices", test_devices},
+    {"unit", "refusals", test_refusals},
+    {"unit", "as_asked", test_as_asked}, {"unit", "devices", test_devices},
     {"unit", "find", test_find},         {"unit", "record", test_record},
     {"unit", "driver", test_driver},     {"unit", "validate", test_validate},
     {"unit", "plans", test_plans},       {NULL, NULL, NULL},
