@@ -218,7 +218,8 @@ static char version[96];
 static at_backend offline = {
     .name = "cudnn.offline",
     .version = version,
-    .promises = AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PLANS_ONLY,
+    .promises =
+        AT_PROMISES_BACKWARD | AT_PROMISES_STATS | AT_PROMISES_DET_ON_REQUEST | AT_PLANS_ONLY,
     .arch = AT_ARCH_ANY,
     .doc = "cuDNN's support checks and plan building, without a device; nothing executes",
     .supports = supports,

@@ -21,6 +21,7 @@ typedef struct at_command {
 int cmd_worker(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
 int cmd_repro(int argc, char **argv);
+int cmd_reduce(int argc, char **argv);
 
 /* The commands, ended by a NULL name. */
 extern const at_command at_commands[];

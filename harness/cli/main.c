@@ -11,6 +11,7 @@ const at_command at_commands[] = {
     {"sweep", "[SUITE|CASE...]", "run cases on backends; the main job", cmd_sweep},
     {"list", "SUITE|CASE...", "print cases, run nothing", cmd_list},
     {"repro", "CASE --backend B", "run one case on one backend, verbosely", cmd_repro},
+    {"reduce", "CASE --backend B", "shrink a failing case to the keys it needs", cmd_reduce},
     {"explain", "ID|STATUS|KEY|CASE|fields|features", "say what a name means", cmd_explain},
     {"worker", "", NULL, cmd_worker},
     {"select", "CASE... [--selector NAME]", "who would serve it, and why the others not",
