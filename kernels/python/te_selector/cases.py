@@ -21,7 +21,7 @@ ENV = {"fa2": None, "fa3": None, "fa4": None, "cudnn": None,
        "te.kv_cache": (0, 1), "te.kv_format": ("same", "bshd", "sbhd"),
        "te.pad_between_seqs": (0, 1), "te.cuda_graph": (0, 1), "te.max_logit": (0, 1),
        "te.score_mod": (0, 1), "te.score_mod_bprop": (0, 1), "te.checkpoint": (0, 1), "te.det": (0, 1),
-       "te.num_splits": ("auto", 0), "te.alibi_slopes": ("none", "h", "bh"), "te.bias_scale": ("post", "pre"),
+       "te.eval_dropout": (0, 1), "te.num_splits": ("auto", 0), "te.alibi_slopes": ("none", "h", "bh"), "te.bias_scale": ("post", "pre"),
        "te.bias_row": (0, 1), "te.bias_grad": (0, 1), "te.fa3_softcap": (1, 0),
        "te.fused_answer": ("auto", "f16", "fp8", "none")}
 
@@ -165,6 +165,7 @@ def parameters(case, env, version):
     bias, shape, bias_grad = bias_of(case, env, version)
     recipe, qkv_type, qkv_dtype = fp8_of(case, env)
     parallel = option(env, "te.cp") == 1
+    left_on = option(env, "te.eval_dropout") == 1 and case["pass"] != "train"
     mask = mask_name(case, env)
     slopes = {"none": None, "h": [case["hq"]], "bh": [case["b"], case["hq"]]}[option(env, "te.alibi_slopes")]
     return {
@@ -178,7 +179,7 @@ def parameters(case, env, version):
         "core_attention_bias_type": bias, "core_attention_bias_shape": shape,
         "core_attention_bias_requires_grad": bias_grad,
         "pad_between_seqs": case["layout"] == "thd" and (case["gap"] > 0 or option(env, "te.pad_between_seqs") == 1),
-        "attention_dropout": case["dropout"], "context_parallel": parallel,
+        "attention_dropout": case["dropout"] or (0.1 if left_on else 0.0), "context_parallel": parallel,
         "cp_size": 2 if parallel else 1, "cp_size_a2a": 2 if parallel else 1,
         "cp_comm_type": option(env, "te.cp_comm"),
         "deterministic": case["det"] == 1 or option(env, "te.det") == 1, "is_training": case["pass"] == "train",

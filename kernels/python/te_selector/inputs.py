@@ -306,11 +306,14 @@ class Sampler:
         return ":".join(keep) or "b=1"
 
     def questions(self, n):
-        """n pairs (case text, environment), and PER_ENVIRONMENT for each cuDNN that the release does not load with."""
+        """n pairs (case text, environment), PER_ENVIRONMENT for each cuDNN that the release does not load with, and some of
+        modules in eval mode whose dropout is not 0."""
         yield from self.draw(n)
         for cudnn in ["none"] + (["8.9.7", "9.11.1"] if self.version >= (2, 20) else []):
             for case, env in self.draw(PER_ENVIRONMENT):
                 yield case, dict(env, cudnn=cudnn)
+        for case, env in self.draw(8 * PER_ENVIRONMENT):
+            yield case, {**env, "te.eval_dropout": "1"}
 
     def draw(self, n):
         env = {}
