@@ -57,7 +57,8 @@ AT_API size_t at_audit_findings(const at_audit *audit);
  * example; finding: number, from 1; models: names; box has every axis, an axis of one key as a list
  * such as "8..64/8,512", others as an array of partial cases (environments); relation ("dqk != dv")
  * or null; wins: cases of the box in which the backend is the winner; select, repro: command lines,
- * repro null where no modelled build is there; admits: the backend, null where it is refused. */
+ * repro runs a modelled or measured backend, else the audit of the example alone; admits: the
+ * backend, null where it is refused. */
 AT_API at_json *at_audit_box_json(const at_audit *audit, size_t i);
 
 /* limit: findings to show, 0: all. brief: a few lines each, numbers and environments alone. tool:

@@ -53,7 +53,10 @@ static void put_lines(at_json *o, const at_audit *a, const at_box *b)
     at_json_put_text(o, "example", text);
     at_audit_select_line(text, a, b, NULL);
     at_json_put_text(o, "select", text);
-    put_text(o, "repro", at_audit_repro_line(text, a, b, NULL) ? text : NULL);
+    if (!at_audit_repro_line(text, a, b, NULL)) {
+        at_audit_again_line(text, a, b, NULL);
+    }
+    at_json_put_text(o, "repro", text);
 }
 
 at_json *at_audit_box_json(const at_audit *audit, size_t i)

@@ -72,19 +72,29 @@ bool at_audit_repro_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box
     }
     (void)snprintf(name, sizeof name, "modelled.%s", at_capabilities_name(at.set));
     const at_backend *backend = at_registry_find(name);
-    if (backend == NULL) {
-        return false;
-    }
     at_audit_case(&c, a, b->example);
-    shorten(&c, at.env, b);
-    if ((backend->arch != AT_ARCH_ANY && (int64_t)backend->arch != c.arch) ||
+    if (backend == NULL || (backend->arch != AT_ARCH_ANY && (int64_t)backend->arch != c.arch) ||
         backend->supports(backend, &c, &why) != AT_OK) {
         return false;
     }
+    shorten(&c, at.env, b);
     (void)at_case_print(&c, text);
     (void)snprintf(out, AT_LINE_TEXT, "%s repro '%s' --backend %s", tool != NULL ? tool : "attest",
                    text, name);
     return true;
+}
+
+void at_audit_again_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box *b,
+                         const char *tool)
+{
+    at_case c;
+    char text[AT_CASE_TEXT_MAX], env[512];
+    const at_audit_env *e = &a->env[at_region_env_of(a->region, b->example)];
+    at_audit_case(&c, a, b->example);
+    (void)at_case_print(&c, text);
+    at_env_flag(env, sizeof env, e->given);
+    (void)snprintf(out, AT_LINE_TEXT, "%s audit --selector %s%s --space '%s'",
+                   tool != NULL ? tool : "attest", at_selector_name(e->selector), env, text);
 }
 
 /* The environment of that number is one of the box's. */

@@ -20,6 +20,11 @@ void at_audit_select_line(char out[AT_LINE_TEXT], const at_audit *a, const at_bo
 bool at_audit_repro_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box *b,
                          const char *tool);
 
+/* "attest audit --selector S --env .. --space CASE": the same contradiction of the box's example
+ * alone, with its evidence; on any machine. */
+void at_audit_again_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box *b,
+                         const char *tool);
+
 /* What each build of the box's environments is known by: the answers at its example, one for each
  * set and source; returns how many. */
 size_t at_audit_evidence(at_audit_answer *out, size_t room, const at_audit *a, const at_box *b);

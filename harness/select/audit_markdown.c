@@ -64,9 +64,10 @@ static void print_finding(const at_audit *a, size_t first, const at_audit_style 
     at_box_table(a->region, &a->boxes, a->finding, a->finding[first], "selected", out);
     at_audit_select_line(line, a, b, style->tool);
     (void)fprintf(out, "\nExample:\n\n```sh\n%s\n", line);
-    if (at_audit_repro_line(line, a, b, style->tool)) {
-        (void)fprintf(out, "%s\n", line);
+    if (!at_audit_repro_line(line, a, b, style->tool)) {
+        at_audit_again_line(line, a, b, style->tool);
     }
+    (void)fprintf(out, "%s\n", line);
     (void)fputs("```\n\n", out);
     print_notes(a, b, out);
 }

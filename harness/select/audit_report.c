@@ -92,9 +92,10 @@ static void print_lines(const at_audit *a, const at_box *b, const at_audit_style
     char line[AT_LINE_TEXT];
     at_audit_select_line(line, a, b, style->tool);
     (void)fprintf(out, "   ask      %s\n", line);
-    if (at_audit_repro_line(line, a, b, style->tool)) {
-        (void)fprintf(out, "   repro    %s\n", line);
+    if (!at_audit_repro_line(line, a, b, style->tool)) {
+        at_audit_again_line(line, a, b, style->tool);
     }
+    (void)fprintf(out, "   repro    %s\n", line);
 }
 
 static bool is_told(const at_audit_answer *told, size_t n, const at_audit_answer *at)

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { AT_PREFER_MAX = 16, AT_EXTENDS_MAX = 8 };
+enum { AT_PREFER_MAX = 16, AT_EXTENDS_MAX = 12 };
 
 /* One member of "rules", merged over the files; text is borrowed from the documents. */
 typedef struct at_rule_text {

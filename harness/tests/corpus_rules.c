@@ -11,6 +11,7 @@
 #define NEW4 "fa4-b27 " B36
 #define ALL4 "fa4-b11 " NEW4
 #define DNN "cudnn-9.14 cudnn-9.19"
+#define DNN8 "cudnn-9.14 cudnn-9.19 cudnn-9.21"
 
 /* clang-format off */
 const at_known_outcome at_known_outcomes[] = {
@@ -214,4 +215,26 @@ const at_known_outcome at_known_outcomes[] = {
     {"cudnn-9.19", "dqk=128:det=1:dropout=0.1:arch=sm100", 'b', "refuses bwd.det_sm100"},
     {"cudnn-9.19", "b=2:layout=thd:lens=full:det=1:arch=sm121", 'b', "refuses bwd.det_thd"},
     {DNN, "b=2:layout=thd:lens=random:bias=rel.1h:grads=qkvb:arch=sm100", 'b', "refuses bwd.dbias_thd"},
+    {DNN8, "dtype=f8e4m3:arch=sm89", 'f', "refuses fwd.fp8_arch"},
+    {DNN8, "b=2:dtype=f8e4m3:layout=thd:lens=full:arch=sm120", 'f', "refuses fwd.fp8_thd_sm120"},
+    {DNN8, "dtype=f8e4m3:bias=rel.1h", 'f', "refuses fwd.fp8_bias"},
+    {DNN8, "dtype=f8e4m3:dqk=144:dv=128:arch=sm100", 'f', "refuses fwd.fp8_hdim"},
+    {DNN8, "dtype=f8e4m3:dqk=192:dv=64:arch=sm100", 'f', "refuses fwd.fp8_hdim"},
+    {"cudnn-9.14", "dtype=f8e4m3:dqk=192:dv=128:arch=sm100", 'f', "refuses fwd.fp8_hdim"},
+    {"cudnn-9.19 cudnn-9.21", "dtype=f8e4m3:dqk=192:dv=128:arch=sm100", 'f', "unknown -"},
+    {DNN8, "dtype=f8e5m2:dqk=128:dv=136:arch=sm103", 'f', "refuses fwd.fp8_hdim_v"},
+    {DNN8, "dtype=f8e4m3:dqk=272", 'f', "refuses fwd.fp8_hdim_sm90"},
+    {DNN8, "sq=64:skv=128:dtype=f8e4m3:mask=causal:align=br", 'f', "refuses fwd.fp8_br"},
+    {DNN8, "dtype=f8e4m3:dqk=128:arch=sm100", 'f', "unknown -"},
+    {DNN8, "b=2:dtype=f8e4m3:dqk=128:layout=thd:lens=full", 'b', "refuses bwd.fp8_thd_sm90"},
+    {DNN8, "dtype=f8e4m3:dqk=64", 'b', "refuses bwd.fp8_hdim_sm90"},
+    {DNN8, "dtype=f8e4m3:dqk=128", 'b', "unknown -"},
+    {"cudnn-9.14", "dtype=f8e4m3:dqk=128:arch=sm100", 'b', "refuses bwd.fp8_auto_det"},
+    {"cudnn-9.19 cudnn-9.21", "dtype=f8e4m3:dqk=128:arch=sm100", 'b', "unknown -"},
+    {"cudnn-9.19 cudnn-9.21", "dtype=f8e4m3:dqk=128:dropout=0.1:arch=sm100", 'b', "refuses bwd.fp8_dropout"},
+    {DNN8, "sq=96:skv=128:dtype=f8e4m3:dqk=128:mask=causal:align=br:arch=sm120", 'b', "refuses bwd.fp8_br_64"},
+    {DNN8, "sq=128:skv=64:dtype=f8e4m3:dqk=128:mask=causal:align=br:arch=sm120", 'b', "refuses bwd.fp8_br_lengths"},
+    {DNN8, "sq=64:skv=128:dtype=f8e4m3:dqk=128:mask=causal:align=br:dropout=0.1:arch=sm120", 'b', "refuses bwd.fp8_br_dropout"},
+    {DNN8, "sq=128:skv=64:dtype=f8e4m3:dqk=128:mask=causal:wl=32:arch=sm120", 'b', "refuses bwd.fp8_window"},
+    {"cudnn-9.21", "dqk=100", 'f', "unknown -"},
     {0}};

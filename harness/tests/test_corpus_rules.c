@@ -333,7 +333,122 @@ static void test_alive(void)
     at_audit_close(a);
 }
 
+/* The same with every build: how many of the pairs of head dims 8..256 in steps of 8, with 512 for
+ * V, contradict in training, and in which step. */
+static void test_alive_by_build(void)
+{
+    static const struct {
+        const char *build, *step;
+        int pairs;
+    } builds[] = {
+        {"2024-07", "forward", 288},  {"2025-01", "forward", 288}, {"2025-02", "backward", 288},
+        {"2025-03", "backward", 288}, {"2025-04", "backward", 8},  {"2025-08", "backward", 8},
+        {"2025-09", "backward", 8},   {"3.0.0", "backward", 8},    {"2026-01", "backward", 8}};
+    for (size_t k = 0; k < sizeof builds / sizeof *builds; k++) {
+        char pairs[96];
+        at_error err = {""};
+        at_env *env = NULL;
+        at_audit *a = NULL;
+        (void)snprintf(pairs, sizeof pairs, "arch=sm90,fused=0,fa3=%s", builds[k].build);
+        CHECK_OK(at_env_set(&env, pairs, &err), &err);
+        const at_audit_request request = {
+            .corpus = AT_TEST_CORPUS,
+            .selector = "te-2.20",
+            .space = "hq=16:hkv=1:sq=4096:dqk=8..256/8:dv=8..256/8,512:layout=sbhd:mask=causal",
+            .env = env};
+        CHECK_OK(at_audit_open(&a, &request, &err), &err);
+        at_env_close(env);
+        int admits = 0;
+        for (size_t i = 0; a != NULL && i < at_audit_boxes(a); i++) {
+            at_json *o = at_audit_box_json(a, i);
+            bool fa3 = strcmp(at_json_text(at_json_get(o, "backend")), "fa3") == 0;
+            if (fa3 && at_json_text(at_json_get(o, "admits")) != NULL) {
+                CHECK_TEXT(at_json_text(at_json_get(o, "step")), builds[k].step);
+                CHECK_TEXT(at_json_text(at_json_get(o, "outcome")), "refuses");
+                admits++; /* a box is a case here */
+            }
+            at_json_close(o);
+        }
+        CHECK_INT(admits, builds[k].pairs);
+        at_audit_close(a);
+    }
+}
+
+/* Whether a list such as "C3 - C6, C15" or "A1" has the item. */
+static bool lists(const char *cell, size_t length, const char *item)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "%.*s", (int)(length < 63 ? length : 63), cell);
+    int number = atoi(item + 1);
+    for (char *part = strtok(text, ","); part != NULL; part = strtok(NULL, ",")) {
+        char letter = 0;
+        int from = 0, to = 0;
+        int n = sscanf(part, " %c%d - %*c%d", &letter, &from, &to);
+        to = n < 3 ? from : to;
+        if (n >= 2 && letter == item[0] && number >= from && number <= to) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The line of the report's tables that speaks of the item; NULL: none, or two. */
+static const char *report_line(const char *report, const char *item)
+{
+    const char *found = NULL;
+    for (const char *line = report; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *cell = strncmp(line, "| ", 2) == 0 ? line + 2 : NULL;
+        if (cell != NULL && lists(cell, strcspn(cell, "|"), item)) {
+            if (found != NULL) {
+                return NULL;
+            }
+            found = line;
+        }
+    }
+    return found;
+}
+
+/* The report says "found" of the items that the rows above prove, and why not of all others. */
+static void test_report(void)
+{
+    static const struct {
+        char letter;
+        int last;
+    } series[] = {{'A', 26}, {'C', 15}, {'R', 12}};
+    static char report[65536];
+    FILE *file = fopen(AT_TEST_SOURCE "/reports/selection-audit.md", "r");
+    CHECK(file != NULL && fread(report, 1, sizeof report - 1, file) > 1000);
+    CHECK(file == NULL || fclose(file) == 0);
+    for (size_t s = 0; s < 3; s++) {
+        for (int n = 1; n <= series[s].last; n++) {
+            char item[16];
+            bool proved = false;
+            (void)snprintf(item, sizeof item, "%c%d", series[s].letter, n);
+            for (const at_known_finding *f = at_known_findings; f->item != NULL; f++) {
+                proved = proved || strcmp(f->item, item) == 0;
+            }
+            const char *line = report_line(report, item);
+            if (line == NULL && strcmp(item, "A11") != 0) { /* there is no A11 */
+                at_test_fail(__FILE__, __LINE__, "%s: not one line of the report", item);
+                continue;
+            }
+            char text[1024] = "";
+            (void)snprintf(text, sizeof text, "%.*s", line != NULL ? (int)strcspn(line, "\n") : 0,
+                           line != NULL ? line : "");
+            bool no = strstr(text, "not found: ") != NULL;
+            bool yes = !no && strstr(text, "found") != NULL;
+            if (strncmp(text, "| C11 |", 7) == 0) { /* test of cudnn-frontend-1.32 */
+                CHECK(yes);
+                continue;
+            }
+            CHECK(yes == proved && (no != yes || line == NULL));
+        }
+    }
+}
+
 const at_test at_tests[] = {
     {"unit", "all-open", test_all_open},   {"unit", "outcomes", test_outcomes},
     {"unit", "decisions", test_decisions}, {"unit", "findings", test_findings},
-    {"unit", "alive", test_alive},         {NULL, NULL, NULL}};
+    {"unit", "alive", test_alive},         {"unit", "alive-by-build", test_alive_by_build},
+    {"unit", "report", test_report},       {NULL, NULL, NULL}};
