@@ -24,14 +24,16 @@ typedef struct row_tile {
     float *out;       /* [rows dim_v] of the splits before it, divided */
     float *max, *sum; /* [lanes] of the split at hand */
     float *correction;
-    double *lse; /* [lanes] of the splits before it, natural log */
+    /* [lanes] of the splits before it: largest score, sum relative to it, LSE; natural units. They
+     * are not merged through LSE, which far from 0 has no digits for the sum. */
+    double *top, *weight, *lse;
 } row_tile;
 
 static size_t scratch_floats(const at_case *c)
 {
     size_t qk = (size_t)at_tile_stride((int)c->dim_qk), v = (size_t)at_tile_stride((int)c->dim_v);
     return qk * LANE_STRIDE + AT_TILE_MAX * (qk + v) + 2 * (size_t)AT_TILE_MAX * LANE_STRIDE +
-           2 * ROW_TILE * v + 5 * ROW_TILE;
+           2 * ROW_TILE * v + 9 * ROW_TILE;
 }
 
 static row_tile lay_out(const at_flash_run *run, float *memory)
@@ -47,7 +49,9 @@ static row_tile lay_out(const at_flash_run *run, float *memory)
     t.max = t.out + (size_t)ROW_TILE * (size_t)run->v_stride;
     t.sum = t.max + ROW_TILE;
     t.correction = t.sum + ROW_TILE;
-    t.lse = (double *)(void *)(t.correction + ROW_TILE);
+    t.top = (double *)(void *)(t.correction + ROW_TILE);
+    t.weight = t.top + ROW_TILE;
+    t.lse = t.weight + ROW_TILE;
     return t;
 }
 
@@ -119,7 +123,7 @@ static void key_tile(const at_flash_run *run, row_tile *t, int tile, at_flash_sp
     at_tile_round(run->sums, t->sum_pv, (size_t)t->rows * (size_t)run->v_stride);
 }
 
-/* Divides what the split has summed and merges it into `out` and `lse`. */
+/* Divides what the split has summed and merges it into `out`. */
 static void merge_split(const at_flash_run *run, row_tile *t)
 {
     for (int r = 0; r < t->rows; r++) {
@@ -129,13 +133,15 @@ static void merge_split(const at_flash_run *run, row_tile *t)
         if (t->sum[r] == 0) {
             continue;
         }
-        double lse = max + log((double)t->sum[r]);
-        double both = at_flash_log_sum(lse, t->lse[r]);
-        float old = (float)exp(t->lse[r] - both), share = (float)(exp(lse - both));
+        double top = fmax(max, t->top[r]), before = t->weight[r] * exp(t->top[r] - top);
+        double now = (double)t->sum[r] * exp(max - top);
+        float old = (float)(before / (before + now)), share = (float)(now / (before + now));
         for (int d = 0; d < (int)run->p->c.dim_v; d++) {
             out[d] = out[d] * old + pv[d] / t->sum[r] * share;
         }
-        t->lse[r] = both;
+        t->top[r] = top;
+        t->weight[r] = before + now;
+        t->lse[r] = top + log(t->weight[r]);
     }
 }
 
@@ -254,7 +260,8 @@ static void run_row_tile(const at_flash_run *run, int64_t b, int64_t h, int64_t 
     at_flash_load(run, &q, t.q);
     memset(t.out, 0, (size_t)ROW_TILE * (size_t)run->v_stride * sizeof *t.out);
     for (int r = 0; r < ROW_TILE; r++) {
-        t.lse[r] = -HUGE_VAL;
+        t.top[r] = t.lse[r] = -HUGE_VAL;
+        t.weight[r] = 0;
     }
     at_flash_span span = at_flash_span_of(run, b, i, t.rows);
     for (int split = 0; span.low <= span.high && split < run->engine.splits; split++) {

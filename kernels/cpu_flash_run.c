@@ -394,10 +394,7 @@ void at_flash_store(const at_flash_run *run, at_tensor_id id, int64_t b, int64_t
                     float *row)
 {
     const at_tensor *t = &run->p->t[id];
-    float unit = run->p->unit[id];
-    for (int64_t d = 0; unit != 1 && d < t->shape[3]; d++) {
-        row[d] /= unit;
-    }
+    at_cpu_to_units(t->dtype, run->p->unit[id], row, t->shape[3]);
     at_tile_store(t->dtype, at_tensor_at(t, b, h, s, 0), row, (int)t->shape[3]);
 }
 

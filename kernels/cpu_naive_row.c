@@ -30,8 +30,9 @@ void at_naive_store_sums(at_tensor_id id, const at_naive_work *w, int64_t b, int
 {
     const at_tensor *t = &w->problem->t[id];
     for (int64_t d = 0; d < t->shape[3]; d++) {
-        w->line[d] = (float)sums[d] / w->problem->unit[id];
+        w->line[d] = (float)sums[d];
     }
+    at_cpu_to_units(t->dtype, w->problem->unit[id], w->line, t->shape[3]);
     at_tensor_store_row_float(t, b, h, s, w->line);
 }
 
@@ -80,10 +81,10 @@ static void add_row(const at_naive_work *w, const naive_row *row)
     for (int64_t j = 0; j < row->n; j++) {
         w->s[j] += w->add[j];
     }
-    pass_through(w, w->s, row->n);
 }
 
-/* Bias, ALiBi and dense mask, each added in a step of its own. */
+/* Bias, ALiBi and dense mask, each added in a step of its own. What the lowest finite number of the
+ * inputs' type makes of a score may be below that type's range, and is not stored. */
 static void add_extras(const at_naive_work *w, const naive_row *row)
 {
     const at_problem *p = w->problem;
@@ -93,6 +94,7 @@ static void add_extras(const at_naive_work *w, const naive_row *row)
             w->add[j] = (float)at_tensor_get(bias, row->b, row->h, row->i, row->first + j);
         }
         add_row(w, row);
+        pass_through(w, w->s, row->n);
     }
     if (p->c.bias == AT_BIAS_ALIBI) {
         double slope = exp2(-8 * (double)(row->h + 1) / (double)p->c.heads_q);
@@ -101,6 +103,7 @@ static void add_extras(const at_naive_work *w, const naive_row *row)
             w->add[j] = -(float)slope * (float)llabs(distance);
         }
         add_row(w, row);
+        pass_through(w, w->s, row->n);
     }
     if (mask->data != NULL) {
         for (int64_t j = 0; j < row->n; j++) {
@@ -108,6 +111,7 @@ static void add_extras(const at_naive_work *w, const naive_row *row)
             w->add[j] = mask->dtype != AT_U8 ? (float)x : x != 0 ? 0 : -HUGE_VALF;
         }
         add_row(w, row);
+        pass_through(w, w->s, p->c.amask < AT_AMASK_MIN_11 ? row->n : 0);
     }
 }
 

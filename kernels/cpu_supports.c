@@ -1,4 +1,5 @@
 /* What the backends of this folder can compute, said key by key. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,16 @@ at_status at_cpu_supports(const at_case *c, at_reason *why)
         }
     }
     return AT_OK;
+}
+
+void at_cpu_to_units(at_dtype dtype, float unit, float *x, int64_t n)
+{
+    bool fp8 = dtype == AT_F8E4M3 || dtype == AT_F8E5M2;
+    float most = fp8 ? (float)at_dtype_max(dtype) : HUGE_VALF;
+    for (int64_t i = 0; (fp8 || unit != 1) && i < n; i++) {
+        x[i] /= unit;
+        x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
+    }
 }
 
 int64_t at_common_divisor(int64_t a, int64_t b)

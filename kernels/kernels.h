@@ -23,6 +23,9 @@ void at_cpu_dropout(float *keep, const at_case *c, int64_t b, int64_t h, int64_t
                     int64_t n);
 void at_cpu_hand_out_dropout(const at_problem *p);
 
+/* n values as a tensor stores them, in units of `unit`; fp8 saturates, as conversions of GPUs do. */
+void at_cpu_to_units(at_dtype dtype, float unit, float *x, int64_t n);
+
 /* Greatest common divisor of a > 0 and b >= 0. */
 int64_t at_common_divisor(int64_t a, int64_t b);
 

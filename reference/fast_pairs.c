@@ -379,8 +379,8 @@ AT_CLONES void at_fast_dq_terms(const at_fast_pairs *x, double unit, float *a, f
 
 AT_CLONES void at_fast_column_most(const at_fast_pairs *x, const at_fast_columns *columns)
 {
-    double least_p = x->m->p.half / x->m->p.u, least = x->m->ds.half / x->m->ds.u,
-           d = fabs(x->row->d) + sqrt(x->row->d_var);
+    double least_p = fmax(x->m->p.half / x->m->p.u, AT_NOISE_TINY / AT_NOISE_E),
+           least = x->m->ds.half / x->m->ds.u, d = fabs(x->row->d) + sqrt(x->row->d_var);
     const double *restrict p = x->p, *restrict dp = x->dp;
     const float *restrict squares = x->dp_squares;
     double factor = x->dp_factor;

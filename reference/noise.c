@@ -53,7 +53,8 @@ void at_noise_init(at_noise *out, at_noise_type types[AT_TENSOR_COUNT], const at
         .dot_qk_squares = AT_NOISE_CHAIN_SQUARES * n + AT_NOISE_ELEMENT,
         .dot_v_total = AT_NOISE_CHAIN_TOTAL * n_v,
         .dot_v_squares = AT_NOISE_CHAIN_SQUARES * n_v + AT_NOISE_ELEMENT,
-        .dp_floor = AT_NOISE_STEP32 * sqrt(n_v),
+        .dp_floor =
+            AT_NOISE_STEP32 * sqrt(n_v) + (numeric->scores_stored ? at_dtype_tiny(in) / 2 : 0),
     };
     for (int id = 0; id < AT_TENSOR_COUNT; id++) {
         at_dtype dtype = is_float(p->t[id].dtype) ? p->t[id].dtype : AT_F32;

@@ -49,6 +49,9 @@
 #define AT_NOISE_LARGEST 8.0
 /* Where the exponential of a GPU flushes P to 0: f32's smallest normal number. */
 #define AT_NOISE_FLUSH 0x1p-126
+/* Least deviation that a P is credited with: its square in units of e^2 is f32's smallest normal
+ * number, in which the fast path keeps it. A sink or dropout may leave rows with nothing larger. */
+#define AT_NOISE_TINY 0x1p-87
 /* Half of f32's subnormal step: what a product that vanishes loses. */
 #define AT_NOISE_STEP32 0x1p-150
 
@@ -217,7 +220,8 @@ AT_INLINE at_noise_p at_noise_of_p(const at_noise *m, double p, double x, double
     at_noise_p out = {
         .a = m->p_times * rho,
         .c = AT_NOISE_TERM * m->p_times * rho * rho +
-             AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * p * p,
+             AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * p * p +
+             at_noise_square(AT_NOISE_TINY),
         .w = p * p * x * x,
     };
     return out;
@@ -240,7 +244,8 @@ AT_INLINE at_noise_ds at_noise_of_ds(const at_noise *m, const at_row *row, doubl
         .a = rho + again,
         .c = AT_NOISE_TERM * (rho * rho + again * again) +
              AT_NOISE_CHAIN_SQUARES * at_noise_square(AT_NOISE_E) * n * ds * ds + ds * ds * x * x +
-             at_noise_square(p * (slope + slope_dev) * own) + at_noise_square(p * g * slope_dev),
+             at_noise_square(p * (slope + slope_dev) * own) + at_noise_square(p * g * slope_dev) +
+             at_noise_square(AT_NOISE_TINY * (fabs(dp) + fabs(row->d))),
     };
     return out;
 }
@@ -292,10 +297,14 @@ AT_INLINE void at_noise_row(const at_noise *m, at_row *row, const at_noise_p_sum
         share = sums->p > 0 ? sums->p : 1;
     }
     row->sum_var += e2 * n * (AT_NOISE_CHAIN_TOTAL + AT_NOISE_CHAIN_SQUARES * pp);
-    row->lse_var = row->sum_var + sums->squares;
     double mean = sums->t / share, spread = sums->tt / share - mean * mean;
     spread = spread > 0 ? spread : 0;
     double u = at_noise_rho(&m->p, 1 / n) * n, s = fabs(mean + row->max);
+    if (m->sink) { /* an error that scores share moves them against the sink */
+        double shared = row->sink_p * sums->linear / share;
+        row->sum_var += shared * shared * at_noise_together(spread, AT_NOISE_E * (1 + s)) * others;
+    }
+    row->lse_var = row->sum_var + sums->squares;
     row->flat_p = at_noise_together(spread, u) * others;
     row->flat_var = AT_NOISE_TERM * m->p_times * u * u * row->flat_p;
     double stored = m->u_s > 0 ? at_noise_together(spread, m->u_s * s + AT_NOISE_E) : 0;

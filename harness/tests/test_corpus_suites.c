@@ -111,8 +111,13 @@ static void test_smoke(void)
 static void test_sampled(void)
 {
     at_suite *suite = open_suite("sampled");
-    CHECK_INT(at_suite_size(suite), 20000);
-    holds_all(suite, "dtype", 3, 5000);
+    CHECK_INT(at_suite_size(suite), 40000);
+    holds_all(suite, "dtype", 5, 1500);
+    holds_all(suite, "amask", 13, 300);
+    holds_all(suite, "bias", 6, 500);
+    holds_all(suite, "sink", 3, 2000);
+    holds_all(suite, "pack", 5, 300);
+    holds_all(suite, "stride", 6, 500);
     holds_all(suite, "layout", 4, 2000);
     holds_all(suite, "mask", 3, 3000);
     holds_all(suite, "lens", 8, 600);

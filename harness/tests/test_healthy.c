@@ -1,5 +1,5 @@
 /* cpu.flash without a fault over the suite `sampled`: no alarm, and how much of the bound it uses.
- * CTest takes every 50th case; AT_HEALTHY_STEP=1 takes all 20,000. */
+ * CTest takes every 100th case; AT_HEALTHY_STEP=1 takes all 40,000. */
 #include "harness/tests/test.h"
 
 #include <stdio.h>
@@ -10,12 +10,15 @@
 #include "harness/tests/trial.h"
 #include "kernels/kernels.h"
 
-enum { STEP = 50, DTYPES = 3, FILLS = AT_FILL_DENORMAL + 1 };
+enum { STEP = 100, DTYPES = AT_DTYPE_COUNT, PLAIN_DTYPES = 3, FILLS = AT_FILL_DENORMAL + 1 };
+
+static const at_tensor_id outputs[] = {AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV, AT_DBIAS, AT_DSINK};
+enum { OUTPUTS = sizeof outputs / sizeof *outputs };
 
 typedef struct record {
     double ratio[AT_TENSOR_COUNT][DTYPES], z[AT_TENSOR_COUNT][DTYPES];
     char worst[AT_TENSOR_COUNT][DTYPES][AT_CASE_TEXT_MAX];
-    int judged, vacuous, failed;
+    int judged[2], vacuous[2], failed; /* [fp8] */
     int of_fill[FILLS], vacuous_fill[FILLS];
 } record;
 
@@ -55,9 +58,10 @@ static void run_case(record *r, const at_case *c, uint64_t n)
         at_verdict v;
         at_trial_run(&t, b, engine, 1, &v);
         note(r, &v, c, text);
-        r->judged++;
+        bool fp8 = c->dtype >= PLAIN_DTYPES;
+        r->judged[fp8]++;
         r->of_fill[c->fill]++;
-        r->vacuous += v.kind == AT_VACUOUS;
+        r->vacuous[fp8] += v.kind == AT_VACUOUS;
         r->vacuous_fill[c->fill] += v.kind == AT_VACUOUS;
         r->failed += at_kind_class(v.kind) > AT_CLASS_NEUTRAL;
         if (v.kind == AT_VACUOUS) {
@@ -73,9 +77,10 @@ static void run_case(record *r, const at_case *c, uint64_t n)
 static void print_record(const record *r)
 {
     const at_field *fill = at_case_field("fill", 4);
-    for (int t = AT_O; t <= AT_DV; t++) {
+    for (int i = 0; i < OUTPUTS; i++) {
         for (int d = 0; d < DTYPES; d++) {
-            (void)printf("%-4s %-4s worst err/bound %.3f, worst rms z %.3f: %s\n",
+            int t = outputs[i];
+            (void)printf("%-5s %-6s worst err/bound %.3f, worst rms z %.3f: %s\n",
                          at_tensor_names[t], at_dtype_names[d], r->ratio[t][d], r->z[t][d],
                          r->worst[t][d]);
         }
@@ -84,7 +89,8 @@ static void print_record(const record *r)
         (void)printf("%-10s %d of %d cases vacuous\n", fill->names[f], r->vacuous_fill[f],
                      r->of_fill[f]);
     }
-    (void)printf("%d cases, %d failed, %d vacuous\n", r->judged, r->failed, r->vacuous);
+    (void)printf("%d cases and %d in fp8, %d failed, %d and %d vacuous\n", r->judged[0],
+                 r->judged[1], r->failed, r->vacuous[0], r->vacuous[1]);
 }
 
 static void test_sampled(void)
@@ -96,21 +102,24 @@ static void test_sampled(void)
     at_suite *suite = NULL;
     at_error err = {""};
     CHECK_OK(at_suite_open(&suite, AT_TEST_CORPUS, words, 1, NULL, &err), &err);
-    CHECK(step > 0 && at_suite_size(suite) >= 19000);
+    CHECK(step > 0 && at_suite_size(suite) >= 38000);
     for (size_t i = 0; i < at_suite_size(suite) && step > 0; i += step) {
         const at_suite_plan *plan = NULL;
         run_case(&r, at_suite_case(suite, i, &plan), i / step);
     }
     at_suite_close(suite);
     print_record(&r);
-    for (int t = AT_O; t <= AT_DV; t++) {
+    for (int i = 0; i < OUTPUTS; i++) {
         for (int d = 0; d < DTYPES; d++) {
-            CHECK(r.ratio[t][d] > 0.2 && r.ratio[t][d] <= 1);
-            CHECK(r.z[t][d] > 0.2 && r.z[t][d] <= 2);
+            /* Enough cases of each to say what is usual. */
+            double usual = d < PLAIN_DTYPES && outputs[i] <= AT_DV ? 0.1 : 0;
+            CHECK(r.ratio[outputs[i]][d] >= usual && r.ratio[outputs[i]][d] <= 1);
+            CHECK(r.z[outputs[i]][d] >= usual && r.z[outputs[i]][d] <= 3);
         }
     }
-    CHECK(r.judged > 0 && r.failed == 0);
-    CHECK(r.vacuous * 200 <= r.judged);
+    CHECK(r.judged[0] > 0 && r.judged[1] > 0 && r.failed == 0);
+    /* Few bits tell little: rows whose differences cancel, sinks that leave nothing. */
+    CHECK(r.vacuous[0] * 40 <= r.judged[0] && r.vacuous[1] * 3 <= r.judged[1]);
 }
 
 const at_test at_tests[] = {
