@@ -2,10 +2,12 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/select/expr.h"
+#include "harness/select/selector.h"
 #include "harness/tests/frontend_cases.h"
 
 /* Members that a change can name. Words of 8 bytes first: the five tensors lie side by side. */
@@ -95,6 +97,39 @@ bool at_fuzz_graph_read(at_fuzz_graph *out, const uint8_t *data, size_t size)
         change(&out->spec, data[HEAD + 2 * i], data[HEAD + 2 * i + 1]);
     }
     return true;
+}
+
+static const at_selector *rules_for(size_t release, size_t node, const at_cudnn_api *api)
+{
+    static const char *const nodes[] = {"auto", "composite", "unified"};
+    static at_selector *open[64][3];
+    at_selector **s = &open[release][node];
+    if (*s == NULL) {
+        const char *patch = strrchr(api->frontend_version, '.');
+        char text[128], name[64];
+        at_env *env = NULL;
+        (void)snprintf(name, sizeof name, "cudnn-frontend-%.*s",
+                       (int)(patch - api->frontend_version), api->frontend_version);
+        (void)snprintf(text, sizeof text, "cudnn=%s,header=%s,node=%s",
+                       at_frontend_releases[release].name, api->header_version, nodes[node]);
+        AT_ASSERT(at_env_set(&env, text, NULL) == AT_OK);
+        AT_ASSERT(at_selector_open(s, AT_FUZZ_CORPUS, name, env, NULL) == AT_OK);
+        at_env_close(env);
+    }
+    return *s;
+}
+
+bool at_fuzz_graph_rules(const at_fuzz_graph *g, const at_cudnn_api *api)
+{
+    const char *name = g->step == AT_STEP_BACKWARD ? "backward" : "forward";
+    const at_selector *s = rules_for(g->release, (size_t)g->spec.node, api);
+    at_decision d;
+    AT_ASSERT(at_selector_decide_fast(&d, s, &g->c, NULL) == AT_OK);
+    size_t i = 0;
+    while (strcmp(at_selector_backend(s, i), name) != 0) {
+        i++;
+    }
+    return (d.admitted >> i & 1) != 0;
 }
 
 bool at_fuzz_graph_known(const at_cudnn_spec *spec)

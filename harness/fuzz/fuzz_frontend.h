@@ -18,6 +18,9 @@ typedef struct at_fuzz_graph {
  * own. false: the API has no word for the case. */
 bool at_fuzz_graph_read(at_fuzz_graph *out, const uint8_t *data, size_t size);
 
+/* What the rule set of that frontend says of the graph of the case, unchanged. */
+bool at_fuzz_graph_rules(const at_fuzz_graph *g, const at_cudnn_api *api);
+
 /* What is known to end badly (reports/published/cudnn-frontend-1.32/findings.md), to look further;
  * never where ATTEST_FUZZ_KNOWN is set. */
 bool at_fuzz_graph_known(const at_cudnn_spec *spec);
