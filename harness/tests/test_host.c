@@ -8,7 +8,8 @@
 
 #include "harness/tests/tool.h"
 
-static const char adapter[] = AT_TEST_SOURCE "/harness/tests/adapter_numpy.py";
+static const char numpy_adapter[] = AT_TEST_SOURCE "/harness/tests/adapter_numpy.py";
+static const char device_adapter[] = AT_TEST_SOURCE "/harness/tests/adapter_device.py";
 
 /* The first Python that has NumPy, or NULL. */
 static const char *find_python(void)
@@ -49,16 +50,23 @@ static const char *build_folder(void)
 }
 
 /* Runs cases on one backend of the adapter; *code becomes the exit code. Lines of the results. */
-static char *sweep(const char *cases, const char *backend, const char *flags, int *code)
+static char *sweep_on(const char *adapter, const char *cases, const char *backend,
+                      const char *flags, int *code)
 {
     const at_tool *t = at_tool_run(
-        "sweep %s --backend %s --jobs 1 %s -o out-%s --worker 'LIBATTEST=%s/libattest.so.1 exec "
-        "%s %s/kernels/python/cpu/worker.py %s'",
-        cases, backend, flags, backend, build_folder(), python(), AT_TEST_SOURCE, adapter);
+        "sweep %s --backend %s --jobs 1 %s -o out-%s --worker 'ATTEST_DRIVER=%s/host_driver.so "
+        "LIBATTEST=%s/libattest.so.1 exec %s %s/kernels/python/cpu/worker.py %s'",
+        cases, backend, flags, backend, build_folder(), build_folder(), python(), AT_TEST_SOURCE,
+        adapter);
     char path[128];
     (void)snprintf(path, sizeof path, "out-%s/results.jsonl", backend);
     *code = t->code;
     return at_tool_read(path);
+}
+
+static char *sweep(const char *cases, const char *backend, const char *flags, int *code)
+{
+    return sweep_on(numpy_adapter, cases, backend, flags, code);
 }
 
 static void test_healthy(void)
@@ -138,6 +146,38 @@ static void test_missing(void)
     CHECK_HAS(t->err, "nowhere.py: no such adapter");
 }
 
+/* Tensors in device memory of our own, strided ones and those with gaps too. */
+static void test_device(void)
+{
+    int code = -1;
+    char *lines = sweep_on(device_adapter,
+                           "b=2:hq=4:hkv=2:sq=1,17:skv=9:dqk=8:dv=8,16:dtype=f32:layout=bshd "
+                           "b=2:hq=2:sq=5:skv=7:dqk=8:dtype=f32",
+                           "device", "", &code);
+    CHECK_INT(code, 0);
+    CHECK_INT(at_tool_count(lines, "\"engine\":\"numpy\",\"status\":\"PASS\""), 5);
+    free(lines);
+}
+
+/* What a kernel writes outside its buffers on the device, or into an input, is found. */
+static void test_device_faults(void)
+{
+    static const char *const faults[][3] = {
+        {"device.past", "\"status\":\"OVERRUN\"", "v: memory was written 0 bytes past the end"},
+        {"device.before", "\"status\":\"OVERRUN\"", "q: memory was written 3 bytes before"},
+        {"device.input", "\"status\":\"CLOBBERED\"", "k: "},
+    };
+    for (int i = 0; i < 3; i++) {
+        int code = -1;
+        char *lines =
+            sweep_on(device_adapter, "hq=2:sq=5:dqk=8:dtype=f32", faults[i][0], "", &code);
+        CHECK_INT(code, 1);
+        CHECK_HAS(lines, faults[i][1]);
+        CHECK_HAS(lines, faults[i][2]);
+        free(lines);
+    }
+}
+
 const at_test at_tests[] = {
     {"cli", "healthy", test_healthy},
     {"cli", "chatter", test_chatter},
@@ -149,5 +189,7 @@ const at_test at_tests[] = {
     {"cli", "leave", test_leave},
     {"cli", "hang", test_hang},
     {"cli", "missing", test_missing},
+    {"cli", "device", test_device},
+    {"cli", "device_faults", test_device_faults},
     {NULL, NULL, NULL},
 };
