@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/case/suite.h"
+#include "harness/cli/doctor_packages.h"
 #include "harness/cli/options.h"
 #include "harness/json.h"
 #include "harness/run/process.h"
@@ -160,7 +161,7 @@ int cmd_doctor(int argc, char **argv)
     at_options o;
     at_error err = {""};
     char corpus[4096];
-    int exit_code = AT_EXIT_CLEAN;
+    int exit_code = AT_EXIT_USAGE;
     const uint64_t flags =
         AT_FLAG(CORPUS) | AT_FLAG(CUDNN) | AT_FLAG(FORMAT) | AT_FLAG(RECORD_DEVICE);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
@@ -178,11 +179,18 @@ int cmd_doctor(int argc, char **argv)
     if (at_corpus_find(corpus, o.corpus, AT_BUILD_CORPUS, &err) != AT_OK) {
         corpus[0] = '\0';
     }
+    exit_code = AT_EXIT_CLEAN;
     for (const check *c = checks; c->name != NULL; c++) {
         finding f = {.health = HERE};
         c->look(&f, corpus);
         (o.jsonl ? print_line : print_row)(c, &f);
         exit_code = f.health == BROKEN ? AT_EXIT_USAGE : exit_code;
+    }
+    if (at_doctor_packages(corpus, o.jsonl, &err) != AT_OK) {
+        const check packages = {"packages", NULL};
+        finding f = {.health = ABSENT, .remedy = "ATTEST_PYTHON names a Python with packages"};
+        (void)snprintf(f.value, sizeof f.value, "%s", err.text);
+        (o.jsonl ? print_line : print_row)(&packages, &f);
     }
     return fflush(stdout) == 0 && !ferror(stdout)
                ? exit_code

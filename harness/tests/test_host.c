@@ -178,6 +178,24 @@ static void test_device_faults(void)
     }
 }
 
+/* Each package is told with its version, or with the command that installs it. */
+static void test_doctor(void)
+{
+    const at_tool *t = at_tool_run("doctor --format jsonl");
+    CHECK_INT(t->code, 0);
+    CHECK_HAS(t->out, "{\"check\":\"ort_attention\",\"status\":\"");
+    const char *row = strstr(t->out, "{\"check\":\"jax_xla\",\"status\":\"absent\"");
+    if (row != NULL) {
+        CHECK_HAS(row, "\"value\":\"jax is missing\",\"remedy\":\"python3 -m pip install jax\"}");
+    } else {
+        CHECK_HAS(t->out, "{\"check\":\"jax_xla\",\"status\":\"here\",\"value\":\"jax ");
+    }
+    CHECK(setenv("ATTEST_PYTHON", "/nowhere/python", 1) == 0);
+    t = at_tool_run("doctor");
+    CHECK_INT(t->code, 0);
+    CHECK_HAS(t->out, "absent   packages     /nowhere/python: No such file or directory");
+}
+
 const at_test at_tests[] = {
     {"cli", "healthy", test_healthy},
     {"cli", "chatter", test_chatter},
@@ -189,6 +207,7 @@ const at_test at_tests[] = {
     {"cli", "leave", test_leave},
     {"cli", "hang", test_hang},
     {"cli", "missing", test_missing},
+    {"cli", "doctor", test_doctor},
     {"cli", "device", test_device},
     {"cli", "device_faults", test_device_faults},
     {NULL, NULL, NULL},
