@@ -277,8 +277,69 @@ static at_status check_prefer(const at_selector *s, const at_possible *p, const 
     return AT_OK;
 }
 
-/* Refuses conditions that no case and environment meets. The file compiles. */
+/* FNV-1a, 64 bits. */
+static uint64_t hash(uint64_t h, const char *text)
+{
+    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++) {
+        h = (h ^ (uint8_t)*c) * UINT64_C(1099511628211);
+    }
+    return (h ^ 0xff) * UINT64_C(1099511628211); /* texts do not run together */
+}
+
+/* Everything that decides whether conditions are possible: texts, and the ranges of keys. */
+static uint64_t hash_of(const at_selector *s, const at_rule_file *f)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < s->env.count; i++) {
+        const at_env_key *k = &s->env.key[i];
+        char range[64];
+        (void)snprintf(range, sizeof range, "%d %lld %lld", (int)k->type, (long long)k->min,
+                       (long long)k->max);
+        h = hash(hash(h, k->key), range);
+        for (char **v = k->values; v != NULL && *v != NULL; v++) {
+            h = hash(h, *v);
+        }
+    }
+    for (size_t i = 0; i < f->let_count; i++) {
+        h = hash(hash(h, f->let[i][0]), f->let[i][1]);
+    }
+    for (size_t i = 0; i < f->rule_count; i++) {
+        h = hash(h, f->rule[i].when);
+    }
+    for (size_t i = 0; i < s->backend_count; i++) {
+        h = hash(h, s->backend_name[i]);
+    }
+    for (const at_json *m = at_json_first(f->prefer); m != NULL; m = at_json_next(m)) {
+        h = hash(h, at_json_text(at_json_get(m, "when")));
+    }
+    return h;
+}
+
+static at_status check_all(const at_selector *s, const at_rule_file *f, at_error *err);
+
+/* The same rules in another environment need no second look: audits open them by the thousand. */
 static at_status check_possible(const at_selector *s, const at_rule_file *f, at_error *err)
+{
+    enum { KNOWN = 64 };
+    static uint64_t known[KNOWN];
+    static size_t count;
+    const uint64_t h = hash_of(s, f);
+    bool seen = false;
+#pragma omp critical(at_selector_possible)
+    for (size_t i = 0; i < count && i < KNOWN; i++) {
+        seen = seen || known[i] == h;
+    }
+    if (seen) {
+        return AT_OK;
+    }
+    AT_TRY(check_all(s, f, err));
+#pragma omp critical(at_selector_possible)
+    known[count++ % KNOWN] = h;
+    return AT_OK;
+}
+
+/* Refuses conditions that no case and environment meets. The file compiles. */
+static at_status check_all(const at_selector *s, const at_rule_file *f, at_error *err)
 {
     at_possible *p = NULL;
     at_status status = AT_OK;
