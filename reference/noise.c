@@ -17,6 +17,13 @@ static at_noise_type type_of(at_dtype dtype, double unit)
     };
 }
 
+/* Only fp8 is scaled before it is rounded. */
+static double unit_of(at_dtype in, float unit)
+{
+    bool fp8 = in == AT_F8E4M3 || in == AT_F8E5M2;
+    return fp8 && unit > 0 ? (double)unit : 1;
+}
+
 static bool is_float(at_dtype dtype)
 {
     return dtype < AT_DTYPE_COUNT;
@@ -31,8 +38,8 @@ void at_noise_init(at_noise *out, at_noise_type types[AT_TENSOR_COUNT], const at
     bool biased = c->bias != AT_BIAS_NONE && !(numeric->variant.bias_before_cap && c->softcap > 0);
     *out = (at_noise){
         .out = types,
-        .p = type_of(product, numeric->p_unit > 0 ? (double)numeric->p_unit : 1),
-        .ds = type_of(product, numeric->ds_unit > 0 ? (double)numeric->ds_unit : 1),
+        .p = type_of(product, unit_of(in, numeric->p_unit)),
+        .ds = type_of(product, unit_of(in, numeric->ds_unit)),
         .u_s = numeric->scores_stored ? at_dtype_roundoff(in) : 0,
         .p_times = numeric->scores_stored ? 2 : 1,
         .chain = in == AT_F32,

@@ -29,8 +29,8 @@ typedef struct at_numeric_class {
     bool scores_stored; /* S, P and dP are stored in the inputs' type (unfused), not in f32 */
     bool d_from_p;      /* D = sum P dP, not rowsum(dO * rounded O) */
     bool head_rounded;  /* dK, dV are rounded per head before the group sum */
-    float p_unit;  /* what a stored 1 of P and of dS stands for at the multiply (fp8: P and dS */
-    float ds_unit; /* are scaled before they are rounded); 0 = 1 */
+    float p_unit;  /* what a stored 1 of P and of dS stands for at the multiply: fp8 alone is */
+    float ds_unit; /* scaled before it is rounded; 0 = 1 */
     at_variant variant;
 } at_numeric_class;
 
