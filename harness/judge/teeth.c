@@ -310,7 +310,7 @@ void at_judge_teeth(at_verdict *v, const at_problem *p, const at_gold *gold)
     v->share = gold->share;
     for (int s = 0; s < AT_STEP_COUNT; s++) {
         for (int t = 0; t < AT_TENSOR_COUNT && v->step[s].ran; t++) {
-            if (!v->step[s].m[t].judged) {
+            if (!v->step[s].m[t].judged || gold->t[t].dim == 0) {
                 continue;
             }
             jaw j;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/backend.h"
 #include "harness/case/field.h"
 #include "reference/reference.h"
 
@@ -145,6 +146,13 @@ at_pair_state at_feature_pair(at_case *out, char code[48], at_error *why, size_t
     }
     if (at_reference_supports(out, code, why) != AT_OK) {
         return AT_PAIR_SKIPPED;
+    }
+    const at_backend *flash = at_registry_find("cpu.flash");
+    at_reason reason = {"", ""};
+    if (flash->supports(flash, out, &reason) != AT_OK) {
+        (void)snprintf(code, 48, "%s", reason.code);
+        (void)at_fail(why, AT_UNSUPPORTED, "%s", reason.text);
+        return AT_PAIR_REFUSED;
     }
     return out->dropout > 0 ? AT_PAIR_BY_MASK : AT_PAIR_JUDGED;
 }

@@ -18,8 +18,9 @@ AT_API extern const size_t at_feature_word_count;
 
 typedef enum at_pair_state {
     AT_PAIR_JUDGED,
-    AT_PAIR_BY_MASK, /* judged where the backend hands out its dropout mask, else SKIP(mask_hidden)
-                      */
+    AT_PAIR_BY_MASK, /* judged where the backend hands out its dropout mask, else SKIP(mask_hidden);
+                      * cpu.flash hands it out */
+    AT_PAIR_REFUSED, /* the oracle judges it, cpu.flash is UNSUPPORTED with the code */
     AT_PAIR_SKIPPED, /* SKIP with the code */
     AT_PAIR_EXCLUDED /* the case language has no such case */
 } at_pair_state;

@@ -264,6 +264,8 @@ static void sizes_at_every_edge(void)
     }
     check_case("b=0:hq=2", "cpu.flash");
     check_case("b=0:hq=2", "cpu.naive");
+    check_case("hq=2:skv=0:bias=rel.1h:grads=qkvb:sink=learned", "cpu.flash");
+    check_case("hq=2:skv=0:bias=rel.1h:grads=qkvb:sink=learned", "cpu.naive");
 }
 
 static void inputs_of_every_distribution(void)

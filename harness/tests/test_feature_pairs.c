@@ -1,5 +1,5 @@
 /* Every pair of features that the table calls judged is judged: the reference's own answer passes,
- * and a wrong one does not. */
+ * a wrong one does not, and cpu.flash passes. */
 #include "harness/tests/test.h"
 
 #include <math.h>
@@ -9,7 +9,9 @@
 
 #include "harness/judge/judge.h"
 #include "harness/run/feature_pairs.h"
+#include "harness/tests/trial.h"
 #include "harness/tests/world.h"
+#include "kernels/kernels.h"
 
 /* Writes the reference into the outputs, rounded to their types. */
 static void answer(const at_world *w)
@@ -97,9 +99,58 @@ static int judge_case(const at_case *c)
     return vague;
 }
 
+/* One engine of cpu.flash, in turn. */
+static bool flash_tells(const at_case *c, size_t turn)
+{
+    const at_backend *b = &at_backend_cpu_flash;
+    const at_reference_options options = {.numeric = b->numeric};
+    char text[AT_CASE_TEXT_MAX];
+    at_engines engines = {0};
+    at_reason why;
+    at_trial t;
+    at_verdict v = {0};
+    (void)at_case_print(c, text);
+    CHECK_INT(b->claim(b, NULL, c, &engines, &why), AT_OK);
+    const char *engine = engines.name[turn % (size_t)engines.n];
+    if (at_trial_open_case(&t, c, &options)) {
+        at_trial_run(&t, b, engine, 1, &v);
+    }
+    at_trial_close(&t);
+    if (v.kind != AT_PASS && v.kind != AT_VACUOUS) {
+        at_test_fail(__FILE__, __LINE__, "cpu.flash %s on %s: %s: %s", engine, text,
+                     at_kind_names[v.kind], v.reason.text);
+    }
+    return v.kind == AT_PASS;
+}
+
+static void test_flash(void)
+{
+    int told = 0, mute = 0, refused = 0;
+    omp_set_num_threads(1);
+    for (size_t a = 0; a < at_feature_word_count; a++) {
+        for (size_t b = a; b < at_feature_word_count; b++) {
+            at_case c;
+            char code[48];
+            at_error why = {""};
+            at_pair_state state = at_feature_pair(&c, code, &why, a, b);
+            if (state <= AT_PAIR_BY_MASK) {
+                bool tells = flash_tells(&c, a + b);
+                told += tells;
+                mute += !tells;
+            } else if (state == AT_PAIR_REFUSED) {
+                CHECK_TEXT(code, "exec");
+                refused++;
+            }
+        }
+    }
+    (void)printf("cpu.flash passes %d pairs, %d tell nothing, %d are refused\n", told, mute,
+                 refused);
+    CHECK(told > 1000 && mute * 4 < told);
+}
+
 static void test_pairs(void)
 {
-    int states[4] = {0}, vague = 0;
+    int states[5] = {0}, vague = 0;
     omp_set_num_threads(1); /* many tiny problems */
     for (size_t a = 0; a < at_feature_word_count; a++) {
         for (size_t b = a; b < at_feature_word_count; b++) {
@@ -108,15 +159,17 @@ static void test_pairs(void)
             at_error why = {""};
             at_pair_state state = at_feature_pair(&c, code, &why, a, b);
             states[state]++;
-            CHECK((code[0] != '\0') == (state == AT_PAIR_SKIPPED));
-            CHECK((why.text[0] != '\0') == (state >= AT_PAIR_SKIPPED));
-            if (state <= AT_PAIR_BY_MASK) {
+            bool coded = state == AT_PAIR_SKIPPED || state == AT_PAIR_REFUSED;
+            CHECK((code[0] != '\0') == coded);
+            CHECK((why.text[0] != '\0') == (state >= AT_PAIR_REFUSED));
+            if (state <= AT_PAIR_REFUSED) {
                 vague += judge_case(&c);
             }
         }
     }
-    (void)printf("%d pairs judged, %d by the mask, %d skipped, %d no case\n", states[0], states[1],
-                 states[2], states[3]);
+    (void)printf(
+        "%d pairs judged, %d by the mask, %d refused by cpu.flash, %d skipped, %d no case\n",
+        states[0], states[1], states[2], states[3], states[4]);
     CHECK(states[AT_PAIR_JUDGED] > 1000 && states[AT_PAIR_BY_MASK] > 40);
     CHECK(vague <= 4);
 }
@@ -128,7 +181,7 @@ static void test_singles(void)
         at_case c;
         char code[48];
         at_error why = {""};
-        if (at_feature_pair(&c, code, &why, a, a) > AT_PAIR_BY_MASK) {
+        if (at_feature_pair(&c, code, &why, a, a) > AT_PAIR_REFUSED) {
             at_test_fail(__FILE__, __LINE__, "%s: %s", at_feature_words[a].name, why.text);
         }
     }
@@ -137,5 +190,6 @@ static void test_singles(void)
 const at_test at_tests[] = {
     {"ref", "pairs", test_pairs},
     {"ref", "singles", test_singles},
+    {"ref", "flash", test_flash},
     {NULL, NULL, NULL},
 };

@@ -187,14 +187,19 @@ static void test_control(void)
     close_trials();
 }
 
-static const at_tensor_id outputs[] = {AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV};
-
 static at_kind judge_again(const at_trial *t, at_tensor_id id)
 {
     at_step_verdict s;
     at_judge_step(&s, id == AT_O || id == AT_LSE ? AT_STEP_FORWARD : AT_STEP_BACKWARD, &t->p,
                   &t->gold, &at_backend_cpu_flash.contract);
     return s.kind;
+}
+
+/* fp8 e4m3 has one NaN, and it is the poison too. */
+static bool is_caught(const at_trial *t, at_tensor_id id, at_kind kind, double was)
+{
+    bool poison = t->p.t[id].dtype == AT_F8E4M3 && kind == AT_UNWRITTEN;
+    return kind == AT_NONFINITE || poison || (id == AT_LSE && isinf(was) && kind == AT_WRONG);
 }
 
 /* Every live element of a healthy output replaced by NaN and the infinities. */
@@ -205,13 +210,21 @@ static void inject(const at_trial *t, at_tensor_id id)
     CHECK_INT(g->rows, g->total_rows);
     for (int64_t e = 0; e < g->rows * g->dim; e++) {
         const int64_t *row = g->row[e / g->dim], d = e % g->dim;
+        if (d >= at_problem_live_columns(&t->p, id, row[0])) {
+            continue; /* of dBias, beyond the keys of the sequence */
+        }
         double was = at_tensor_get(&t->p.t[id], row[0], row[1], row[2], d);
         for (int i = 0; i < 3; i++) {
             at_tensor_set(&t->p.t[id], row[0], row[1], row[2], d, bad[i]);
+            double far = fabs(g->ref[e]) + g->bound[e];
+            bool overflow = isinf(bad[i]) && (bad[i] > 0) == (g->ref[e] > 0) &&
+                            far > at_dtype_max(t->p.t[id].dtype) && isfinite(g->ref[e]);
+            if (overflow) {
+                continue; /* an infinite result is right where the answer may leave the range */
+            }
             bool dead_lse = id == AT_LSE && was == bad[i];
             at_kind kind = judge_again(t, id);
-            bool right = kind == AT_NONFINITE || (id == AT_LSE && isinf(was) && kind == AT_WRONG);
-            if (dead_lse ? kind != AT_PASS : !right) {
+            if (dead_lse ? kind != AT_PASS : !is_caught(t, id, kind, was)) {
                 at_test_fail(__FILE__, __LINE__, "%s[%d] = %g is %s", at_tensor_names[id], (int)e,
                              bad[i], at_kind_names[kind]);
             }
@@ -223,21 +236,31 @@ static void inject(const at_trial *t, at_tensor_id id)
 
 static void test_injection(void)
 {
+    static const at_tensor_id all[] = {AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV, AT_DBIAS, AT_DSINK};
     static const char *const cases[] = {
         "b=2:hq=2:hkv=1:sq=5:skv=7:dqk=8:dv=5:dtype=f16",
         "hq=2:sq=6:skv=4:dqk=8:mask=causal:align=br", /* two rows see no key */
-        "b=3:sq=5:skv=5:dqk=9:dtype=f32:layout=thd:lenq=5+0+3:lenkv=2+5+4"};
-    for (int c = 0; c < 3; c++) {
+        "b=3:sq=5:skv=5:dqk=9:dtype=f32:layout=thd:lenq=5+0+3:lenkv=2+5+4",
+        "b=2:hq=2:sq=5:skv=7:dqk=8:bias=rel.bh:sink=learned:grads=qkvbs:lenq=5+3:lenkv=4+7",
+        "b=2:hq=2:hkv=1:sq=5:skv=7:dqk=8:bias=rel.11:grads=qkvb:amask=add.1h:deadrows=1:dtype=f16",
+        "hq=2:hkv=1:sq=5:skv=7:dqk=8:dtype=f8e4m3:sink=learned:dropout=0.25:grads=qkvs",
+        "hq=3:sq=5:dqk=8:dtype=f8e5m2:pack=qkvh3",
+        "b=2:hq=2:sq=5:skv=7:dqk=8:page=2:lens=random:pass=stats:stride=row_gap"};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const at_trial *t = open_trial(cases[c], &at_backend_cpu_flash);
         at_verdict v;
         at_trial_run(t, &at_backend_cpu_flash, "tile64", 1, &v);
-        CHECK_INT(v.kind, AT_PASS);
-        for (int i = 0; i < 5; i++) {
-            inject(t, outputs[i]);
+        CHECK(v.kind == AT_PASS || v.kind == AT_VACUOUS);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+            if (t->gold.t[all[i]].rows > 0) {
+                inject(t, all[i]);
+            }
         }
     }
     close_trials();
 }
+
+static const at_tensor_id outputs[] = {AT_O, AT_LSE, AT_DQ, AT_DK, AT_DV};
 
 /* All values of the language, zero and negated outputs: whatever the inputs are like. */
 static void test_fills(void)
