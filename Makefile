@@ -46,8 +46,28 @@ build: deps cudnn-frontend ## build the tool at build/attest
 	@rm -f $(BUILD).log
 	@cmake --build $(BUILD) -j $(JOBS)
 
-sweep: build ## the main job: run the suites on the backends at hand, print findings and audits
-	$(BUILD)/attest sweep -o attest-out
+PACKAGES_PYTHON = .cache/python/bin/python
+ADAPTERS = ort_attention ort_contrib onnx_reference jax_xla
+WANTED = kernels/python/cpu/requirements.txt
+python-packages: ## install ONNX Runtime, onnx and JAX below .cache/python, pinned (1 GB); the sweep runs them then
+	@cmp -s $(WANTED) .cache/python/requirements.txt || { rm -rf .cache/python && python3 -m venv .cache/python && \
+	    $(PACKAGES_PYTHON) -m pip install -q --disable-pip-version-check -r $(WANTED) && \
+	    cp $(WANTED) .cache/python/requirements.txt; } || { rm -rf .cache/python; \
+	    echo "python-packages: onnxruntime cannot be installed; ort.* are left out"; \
+	    echo "python-packages: onnx cannot be installed; onnx.reference is left out"; \
+	    echo "python-packages: jax cannot be installed; jax.* are left out"; }
+
+sweep: build python-packages ## the main job: run the suites on the backends at hand, print findings and audits
+	@if [ -x $(PACKAGES_PYTHON) ]; then set -- default cpu-packages cpu-jax --worker \
+	    "LIBATTEST=$(abspath $(BUILD))/libattest.so.1 exec $(PACKAGES_PYTHON) kernels/python/cpu/worker.py $(ADAPTERS)"; fi; \
+	$(BUILD)/attest sweep "$$@" -o attest-out
+
+TORCH_PYTHON ?= .cache/torch/bin/python
+sweep-torch: build ## PyTorch's CPU flash and math kernels, 23000 runs (installs torch below .cache/torch once, 5 GB)
+	@test -x $(TORCH_PYTHON) || { python3 -m venv .cache/torch && $(TORCH_PYTHON) -m pip install -q \
+	    --disable-pip-version-check torch==2.11.0 numpy==2.4.6 ml_dtypes==0.6.0; }
+	$(BUILD)/attest sweep cpu-packages-torch -o attest-out-torch --worker \
+	    "LIBATTEST=$(abspath $(BUILD))/libattest.so.1 exec $(TORCH_PYTHON) kernels/python/cpu/worker.py torch_cpu"
 
 test: build ## build and run all tests (GPU tests are skipped where no GPU is)
 	cd $(BUILD) && ctest -j $(JOBS) --output-on-failure

@@ -41,6 +41,7 @@ void at_noise_init(at_noise *out, at_noise_type types[AT_TENSOR_COUNT], const at
         .p = type_of(product, unit_of(in, numeric->p_unit)),
         .ds = type_of(product, unit_of(in, numeric->ds_unit)),
         .u_s = numeric->scores_stored ? at_dtype_roundoff(in) : 0,
+        .u_in = numeric->inputs_scaled ? at_dtype_roundoff(in) : 0,
         .p_times = numeric->scores_stored ? 2 : 1,
         .chain = in == AT_F32,
         .d_from_p = numeric->d_from_p,

@@ -66,9 +66,10 @@ typedef struct at_noise_type {
 typedef struct at_noise {
     const at_noise_type *out; /* [AT_TENSOR_COUNT] of each tensor */
     at_noise_type p, ds;      /* of P and dS at the matrix multiply */
-    double u_s;               /* unit roundoff of stored S and dP; 0 when they stay in f32 */
-    double p_times;           /* roundings of P: 2 when it is stored before use */
-    bool chain;               /* f32 inputs: chains of additions in place of the loose terms */
+    double u_in;    /* unit roundoff of q and k after scaling; 0 when they are not scaled */
+    double u_s;     /* unit roundoff of stored S and dP; 0 when they stay in f32 */
+    double p_times; /* roundings of P: 2 when it is stored before use */
+    bool chain;     /* f32 inputs: chains of additions in place of the loose terms */
     bool d_from_p, head_rounded;
     double scale, cap, inv_cap; /* cap and inv_cap 0: off */
     double capped, added;       /* 1 when capped, when something is added to the score; else 0 */
@@ -153,6 +154,13 @@ AT_INLINE double at_noise_slope_most(const at_noise *m, double s, double x)
     return at_noise_slope(m, s) + at_noise_slope_dev(m, s, x);
 }
 
+/* Variance of a score whose q and k are rounded again after sqrt(scale), itself rounded: two
+ * roundings of each product, and twice that of the factor, which all products share. */
+AT_INLINE double at_noise_scaled_var(const at_noise *m, double raw, double squares)
+{
+    return m->u_in * m->u_in * AT_NOISE_UNIFORM * (2 * squares + 4 * raw * raw);
+}
+
 /* Standard deviation of the exponent of P. raw: scale q.k; capped: after the cap; add: what is
  * added then; squares: scale^2 sum (q k)^2. What is added passes through two roundings, its own and
  * that of the sum; slopes of ALiBi come from an exponential of few units. */
@@ -165,7 +173,9 @@ AT_INLINE double at_noise_score(const at_noise *m, double raw, double capped, do
                  2 * AT_NOISE_ELEMENT * raw * raw;
     double rest = 4 * m->capped * capped * capped + m->added * (s * s + 4 * add * add) +
                   2 * lse * lse + (s - lse) * (s - lse) + AT_NOISE_EXP;
+    double scaled = slope * slope * at_noise_scaled_var(m, raw, squares);
     double chain = sqrt(slope * slope * dot + AT_NOISE_ELEMENT * rest);
+    stored += m->u_in > 0 ? sqrt(scaled) : 0;
     if (m->chain) {
         return AT_NOISE_E * chain + stored;
     }

@@ -32,6 +32,8 @@ typedef struct at_numeric_class {
     float p_unit;  /* what a stored 1 of P and of dS stands for at the multiply: fp8 alone is */
     float ds_unit; /* scaled before it is rounded; 0 = 1 */
     at_variant variant;
+    bool inputs_scaled; /* q and k are each multiplied by sqrt(scale) and rounded to the inputs'
+                           type before their product, as ONNX defines Attention */
 } at_numeric_class;
 
 /* What a backend promises where the mathematics is silent. Default (all zero): O = 0, LSE = -inf,

@@ -34,9 +34,10 @@ struct at_limits {
 
 void at_limits_class(const at_numeric_class *numeric, char text[AT_CLASS_TEXT])
 {
-    (void)snprintf(text, AT_CLASS_TEXT, "%s%s%s%s", numeric->p == AT_P_F32 ? "f32" : "stored",
+    (void)snprintf(text, AT_CLASS_TEXT, "%s%s%s%s%s", numeric->p == AT_P_F32 ? "f32" : "stored",
                    numeric->scores_stored ? "+scores" : "", numeric->d_from_p ? "+d_from_p" : "",
-                   numeric->head_rounded ? "+head_rounded" : "");
+                   numeric->head_rounded ? "+head_rounded" : "",
+                   numeric->inputs_scaled ? "+inputs_scaled" : "");
 }
 
 double at_limits_score(const at_measure *m, at_stat stat, const at_case *c)

@@ -229,6 +229,7 @@ at_status at_numeric_from_json(at_numeric_class *out, const at_json *object, at_
     AT_TRY(at_json_want_bool(object, "scores_stored", false, &out->scores_stored, err));
     AT_TRY(at_json_want_bool(object, "d_from_p", false, &out->d_from_p, err));
     AT_TRY(at_json_want_bool(object, "head_rounded", false, &out->head_rounded, err));
+    AT_TRY(at_json_want_bool(object, "inputs_scaled", false, &out->inputs_scaled, err));
     AT_TRY(read_unit(&out->p_unit, object, "p_unit", err));
     AT_TRY(read_unit(&out->ds_unit, object, "ds_unit", err));
     at_variant *v = &out->variant;
@@ -337,7 +338,7 @@ at_json *at_numeric_to_json(const at_numeric_class *numeric)
     } rare[] = {
         {"bias_before_cap", v->bias_before_cap},   {"alibi_signed", v->alibi_signed},
         {"alibi_paper", v->alibi_paper},           {"lse_log2", v->lse_log2},
-        {"lse_without_sink", v->lse_without_sink},
+        {"lse_without_sink", v->lse_without_sink}, {"inputs_scaled", numeric->inputs_scaled},
     };
     for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
         if (rare[i].value) {

@@ -88,7 +88,8 @@ static bool same_class(const at_numeric_class *a, const at_numeric_class *b)
 {
     return a->p == b->p && a->scores_stored == b->scores_stored && a->d_from_p == b->d_from_p &&
            a->head_rounded == b->head_rounded && !(a->p_unit < b->p_unit) &&
-           !(a->p_unit > b->p_unit) && !(a->ds_unit < b->ds_unit) && !(a->ds_unit > b->ds_unit) &&
+           a->inputs_scaled == b->inputs_scaled && !(a->p_unit > b->p_unit) &&
+           !(a->ds_unit < b->ds_unit) && !(a->ds_unit > b->ds_unit) &&
            same_variant(&a->variant, &b->variant);
 }
 

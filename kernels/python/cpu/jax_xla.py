@@ -48,6 +48,28 @@ def arrays(problem):
     return [jnp.asarray(problem.rows(name)) for name in "qkv"], beside
 
 
+def said(problem):
+    return tuple(sorted(words(problem.case).items()))
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(engine, what, keywords):
+    """One function for all cases that say the same, so that equal shapes are compiled once."""
+    call = functools.partial(jax.nn.dot_product_attention, **dict(keywords))
+
+    def output(q, k, v, beside):
+        return call(q, k, v, **beside)
+
+    def residual(q, k, v, beside):
+        return call(q, k, v, return_residual=True, **beside)
+
+    def gradients(q, k, v, bias, beside, do):
+        return jax.vjp(lambda q, k, v, bias: call(q, k, v, bias, **beside), q, k, v, bias)[1](do)
+
+    function = {"output": output, "residual": residual, "gradients": gradients}[what]
+    return jax.jit(function) if engine == "jit" else function
+
+
 class Attention:
     name, version, doc = "jax.xla", jax.__version__, "jax.nn.dot_product_attention, XLA on the CPU"
     promises, packages = ("backward",), {"jax": jax.__version__, "jaxlib": jaxlib.__version__}
@@ -60,23 +82,13 @@ class Attention:
         return ["jit", "eager"]
 
     def forward(self, problem, engine):
-        given, ((q, k, v), beside) = words(problem.case), arrays(problem)
-        call = functools.partial(jax.nn.dot_product_attention, **given)
-        call = jax.jit(call) if engine == "jit" else call
-        problem.rows("o")[...] = np.asarray(call(q, k, v, **beside))
+        (q, k, v), beside = arrays(problem)
+        problem.rows("o")[...] = np.asarray(compiled(engine, "output", said(problem))(q, k, v, beside))
 
     def backward(self, problem, engine):
-        given, ((q, k, v), beside) = words(problem.case), arrays(problem)
-        rest = {name: x for name, x in beside.items() if name != "bias"}
-
-        def gradients(q, k, v, bias, do):
-            def call(q, k, v, bias):
-                return jax.nn.dot_product_attention(q, k, v, bias, **rest, **given)
-
-            return jax.vjp(call, q, k, v, bias)[1](do)
-
-        gradients = jax.jit(gradients) if engine == "jit" else gradients
-        found = gradients(q, k, v, beside.get("bias"), jnp.asarray(problem.rows("do")))
+        (q, k, v), beside = arrays(problem)
+        bias, do = beside.pop("bias", None), jnp.asarray(problem.rows("do"))
+        found = compiled(engine, "gradients", said(problem))(q, k, v, bias, beside, do)
         for name, x in zip(("dq", "dk", "dv"), found):
             problem.rows(name)[...] = np.asarray(x)
         if problem.tensor("dbias") is not None:
@@ -95,10 +107,8 @@ class Residual(Attention):
         return ["jit", "eager"]
 
     def forward(self, problem, engine):
-        given, ((q, k, v), beside) = words(problem.case), arrays(problem)
-        call = functools.partial(jax.nn.dot_product_attention, return_residual=True, **given)
-        call = jax.jit(call) if engine == "jit" else call
-        o, lse = call(q, k, v, **beside)
+        (q, k, v), beside = arrays(problem)
+        o, lse = compiled(engine, "residual", said(problem))(q, k, v, beside)
         problem.rows("o")[...] = np.asarray(o)
         problem.rows("lse")[..., 0] = np.asarray(lse)
 

@@ -14,7 +14,7 @@ OPSET = 25
 
 class Reference:
     name, version, promises, contract = "onnx.reference", onnx.__version__, (), {}
-    numeric = {"p": "stored", "scores_stored": True}
+    numeric = {"p": "stored", "scores_stored": True, "inputs_scaled": True}
     doc = "onnx.reference, ai.onnx Attention of opset 25"
     packages = {"onnx": onnx.__version__, "numpy": np.__version__}
 
@@ -29,9 +29,8 @@ class Reference:
             warnings.simplefilter("ignore")
             out = ReferenceEvaluator(onnx.load_from_string(node.model())).run(["o"],
                                                                                attention_feeds(problem, past))[0]
-        o = problem.tensor("o")
-        b, h, s, d = o.shape
-        o[...] = out if out.ndim == 4 else out.reshape(b, s, h, d).transpose(0, 2, 1, 3)
+        b, h, s, d = problem.tensor("o").shape
+        problem.store("o", out if out.ndim == 4 else out.reshape(b, s, h, d).transpose(0, 2, 1, 3), problem.len_q)
 
 
 def backends():

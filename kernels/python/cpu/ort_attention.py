@@ -2,7 +2,7 @@
 import onnxruntime
 
 from onnx_model import attention, attention_feeds
-from ort_session import ENGINES, launch, output, session
+from ort_session import ENGINES, launch, session
 
 PACKAGE = "onnxruntime onnx"
 
@@ -20,12 +20,12 @@ class Attention:
 
     def forward(self, problem, engine):
         node, past = attention(problem.case, self.opset)
-        launch(node, attention_feeds(problem, past), output(problem, problem.case["layout"] == "bshd"), engine)
+        launch(node, attention_feeds(problem, past), problem, problem.case["layout"] == "bshd", engine)
 
 
 def backends():
     """f16 runs in f16, scores stored, where there is a kernel; the body of the function runs in f32 throughout."""
-    stored, f32 = {"p": "stored", "scores_stored": True}, {"p": "f32"}
+    stored, f32 = {"p": "stored", "scores_stored": True}, {"p": "f32", "inputs_scaled": True}
     return [Attention(23, stored, "ONNX Runtime, ai.onnx Attention of opset 23"),
             Attention(24, stored, "ONNX Runtime, ai.onnx Attention of opset 24"),
             Attention(25, f32, "ONNX Runtime, ai.onnx Attention of opset 25 (function body)")]

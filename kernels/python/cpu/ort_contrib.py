@@ -4,7 +4,7 @@ import onnxruntime
 from onnx import TensorProto
 
 from onnx_model import ELEMENT, Node, additive, flat, past_keys
-from ort_session import ENGINES, launch, output, session
+from ort_session import ENGINES, launch, session
 from problem import limit, need
 
 PACKAGE = "onnxruntime onnx"
@@ -83,7 +83,7 @@ class MultiHead(Contrib):
         taken = {name for name, _, _ in node.inputs.values()}
         if "bias" in taken:
             feeds["bias"] = additive(problem)
-        launch(node, {name: feeds[name] for name in taken}, output(problem, True), engine)
+        launch(node, {name: feeds[name] for name in taken}, problem, True, engine)
 
 
 class GroupQuery(Contrib):
@@ -91,14 +91,17 @@ class GroupQuery(Contrib):
 
     @staticmethod
     def chunks(case):
-        """Sequences of their own lengths behind a cache: the last len_q keys of each are new."""
-        return case.has_lengths and case["mask"] == "causal" and case["align"] == "br"
+        """Several sequences behind a cache, or of their own lengths: the last len_q keys of each are new."""
+        if not case.has_lengths:
+            return case["b"] > 1 and case["sq"] > 1 and past_keys(case) > 0
+        return case["mask"] == "causal" and case["align"] == "br"
 
     def check_keys(self, case):
         """Unsupported where the keys are not those of a prompt, of a decode or of a chunk; else keys in the cache."""
         if not case.has_lengths:
             past = past_keys(case)
             need(past + case["sq"] == case["skv"], "skv", "skv: every query brings its own key, after the cached ones")
+            need(past == 0 or case["mask"] == "causal" or not self.chunks(case), "mask", "chunks are causal")
             return past
         len_q, len_kv, _ = case.extents()
         need(bool((len_kv >= 1).all()), "lens", "lengths: seqlens_k is a length less one")
@@ -182,21 +185,7 @@ class GroupQuery(Contrib):
             wide[..., :min(total, bias.shape[3])] = bias[..., :total]
             feeds["bias"] = wide
         taken = {name for name, _, _ in node.inputs.values()}
-        self.write(problem, node, {name: feeds[name] for name in taken}, engine)
-
-    @staticmethod
-    def write(problem, node, feeds, engine):
-        """Rows beyond a sequence's length are unspecified and go nowhere."""
-        if not problem.case.has_lengths:
-            launch(node, feeds, output(problem, True), engine)
-            return
-        o = problem.tensor("o")
-        b, h, s, d = o.shape
-        out = np.full((b, s, h * d), np.nan, o.dtype)
-        launch(node, feeds, out, engine)
-        rows = out.reshape(b, s, h, d).transpose(0, 2, 1, 3)
-        for i, length in enumerate(problem.len_q):
-            o[i, :, :length] = rows[i, :, :length]
+        launch(node, {name: feeds[name] for name in taken}, problem, True, engine)
 
 
 def backends():

@@ -31,15 +31,24 @@ def session(model):
 ENGINES = ["fixed", "open", "open.bound"]
 
 
-def launch(node, feeds, out, engine):
-    """Runs the node, whose output is "o". "fixed": the model says all sizes, o is written into `out`, contiguous
-    memory of attest; "open": sizes are left open, o is allocated by the library and copied; "open.bound": sizes are
-    left open, o is written into `out`."""
+def launch(node, feeds, problem, flat, engine):
+    """Runs the node, whose output is "o": [b h s d], or [b s h*d] where `flat`. "fixed": the model says all sizes, o is
+    written into attest's own memory; "open": sizes are left open, o is allocated by the library and copied;
+    "open.bound": sizes are left open, o is written into attest's own memory."""
     sizes = {name: value.shape for name, value in feeds.items()} if engine == "fixed" else {}
-    made = session(node.model(sizes))
+    made, o = session(node.model(sizes)), problem.tensor("o")
+    direct = engine != "open" and not problem.case.has_lengths
+    out = _as_written(o, flat) if direct else np.full(_as_written(o, flat).shape, np.nan, o.dtype)
     if engine == "open":
-        out[...] = made.run(["o"], feeds)[0]
-        return
+        out = made.run(["o"], feeds)[0]
+    else:
+        _bind(made, feeds, out)
+    if not direct:
+        b, h, s, d = o.shape
+        problem.store("o", out.reshape(b, s, h, d).transpose(0, 2, 1, 3) if flat else out, problem.len_q)
+
+
+def _bind(made, feeds, out):
     binding = made.io_binding()
     for name, value in feeds.items():
         binding.bind_cpu_input(name, value)
@@ -50,9 +59,8 @@ def launch(node, feeds, out, engine):
     made.run_with_iobinding(binding)
 
 
-def output(problem, flat):
-    """The tensor o as the operators write it: [b h s d], or [b s h*d] where `flat`."""
-    o = problem.tensor("o")
+def _as_written(o, flat):
+    """The tensor o as the operators write it, in its own memory."""
     if not flat:
         return o
     b, h, s, d = o.shape

@@ -135,6 +135,16 @@ class Problem:
         found = self.tensor(name)
         return None if found is None else found.transpose(0, 2, 1, 3)
 
+    def store(self, name, out, lengths):
+        """Copies [b h s d] into the tensor; where the library was given lengths, only the rows within them, since
+        it does not say what the others hold."""
+        view = self.tensor(name)
+        if not self.case.has_lengths:
+            view[...] = out
+            return
+        for b, length in enumerate(lengths):
+            view[b, :, :length] = out[b, :, :length]
+
     def mask(self):
         """The dense mask or bias that the case asks for [b|1 h|1 sq skv], as bool or as numbers to add."""
         if self.case["amask"] == "none":
