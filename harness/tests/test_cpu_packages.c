@@ -97,6 +97,16 @@ static void test_jax(void)
     free(lines);
 }
 
+static void test_torch(void)
+{
+    need_modules("torch, ml_dtypes");
+    char *lines = sweep("torch_cpu", "torch.cpu.flash,torch.cpu.math", "all",
+                        "hq=4:hkv=2:sq=5:dqk=8:dtype=f32,bf16:mask=causal:stride=packed,row_gap "
+                        "sq=5:skv=7:dqk=8:dtype=f32:layout=sbhd:amask=bool.11:deadrows=1");
+    CHECK_INT(at_tool_count(lines, "\"engine\":\"cpu\",\"status\":\"PASS\""), 5 * 2);
+    free(lines);
+}
+
 /* An adapter that scales wrongly by 2 % is found out. */
 static void test_wrong_adapter(void)
 {
@@ -123,7 +133,11 @@ static void test_wrong_adapter(void)
 }
 
 const at_test at_tests[] = {
-    {"cli", "ort_attention", test_ort_attention},   {"cli", "ort_contrib", test_ort_contrib},
-    {"cli", "onnx_reference", test_onnx_reference}, {"cli", "jax", test_jax},
-    {"cli", "wrong_adapter", test_wrong_adapter},   {NULL, NULL, NULL},
+    {"cli", "ort_attention", test_ort_attention},
+    {"cli", "ort_contrib", test_ort_contrib},
+    {"cli", "onnx_reference", test_onnx_reference},
+    {"cli", "jax", test_jax},
+    {"cli", "torch", test_torch},
+    {"cli", "wrong_adapter", test_wrong_adapter},
+    {NULL, NULL, NULL},
 };

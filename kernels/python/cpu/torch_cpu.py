@@ -90,4 +90,5 @@ class Kernel:
 
 def backends():
     return [Kernel("flash", SDPBackend.FLASH_ATTENTION, {"p": "stored", "head_rounded": True}),
-            Kernel("math", SDPBackend.MATH, {"p": "stored", "scores_stored": True, "d_from_p": True, "head_rounded": True})]
+            Kernel("math", SDPBackend.MATH, {"p": "stored", "scores_stored": True, "d_from_p": True, "head_rounded": True,
+                                             "inputs_scaled": True})]
