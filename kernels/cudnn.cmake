@@ -1,7 +1,7 @@
 # libattest_cudnn.so: cuDNN's frontend behind a C ABI, in a shared object of its own, so that touching
 # harness/ never compiles the frontend again. Built where cudnn.h and the frontend's headers are.
 target_sources(attest_objects PRIVATE kernels/cudnn_audit.c
-    kernels/cudnn_audit_report.c kernels/cudnn_find.c kernels/cudnn_load.c kernels/cudnn_pool.c
+    kernels/cudnn_audit_report.c kernels/cudnn_diff.c kernels/cudnn_find.c kernels/cudnn_load.c kernels/cudnn_pool.c
     kernels/cudnn_record.c kernels/cudnn_select.c kernels/cudnn_spec.c kernels/driver.c)
 # Where `make cudnn-library` puts other versions.
 set_source_files_properties(kernels/cudnn_find.c TARGET_DIRECTORY attest_objects PROPERTIES
@@ -56,3 +56,11 @@ target_link_libraries(attest_cudnn_offline PRIVATE attest_flags attest_lib)
 set_target_properties(attest_cudnn_offline PROPERTIES OUTPUT_NAME attest_cudnn_offline)
 add_dependencies(attest attest_cudnn_offline)
 install(TARGETS attest_cudnn_offline LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# What NVRTC says of a kernel that does not compile: LD_AUDIT=build/libattest_nvrtc_log.so
+add_library(attest_nvrtc_log MODULE kernels/nvrtc_log.c)
+target_compile_definitions(attest_nvrtc_log PRIVATE _GNU_SOURCE)
+target_link_libraries(attest_nvrtc_log PRIVATE attest_flags)
+target_compile_options(attest_nvrtc_log PRIVATE -fvisibility=hidden)
+add_dependencies(attest attest_nvrtc_log)
+install(TARGETS attest_nvrtc_log LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

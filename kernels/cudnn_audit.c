@@ -222,7 +222,8 @@ static at_status mark_all(work *w, at_error *err)
             AT_TRY(compare_cell(w, cell, &c, err));
         } else if (a->mark[cell] != AT_MARK_INVALID) {
             const uint32_t sign = sign_of_cell(w, cell, &asked);
-            a->mark[cell] = at_cudnn_audit_is_finding(a, sign) ? sign : AT_MARK_NONE;
+            const bool kept = w->request->every || at_cudnn_audit_is_finding(a, sign);
+            a->mark[cell] = kept ? sign : AT_MARK_NONE;
         }
         a->contradictions += a->mark[cell] != AT_MARK_NONE && a->mark[cell] != AT_MARK_INVALID;
         moved = at_region_step(&place, a->region);
@@ -285,7 +286,7 @@ static at_status run(work *w, at_error *err)
     AT_TRY(place_all(w, err));
     AT_TRY(ask_all(w, err));
     AT_TRY(mark_all(w, err));
-    return at_cudnn_audit_cover(w->audit, err);
+    return w->request->every ? AT_OK : at_cudnn_audit_cover(w->audit, err);
 }
 
 at_status at_cudnn_audit_open(at_cudnn_audit **out, const at_cudnn_audit_request *request,

@@ -24,6 +24,7 @@ typedef struct at_cudnn_audit_request {
     const char *device;   /* device profile; NULL: the first of the architecture */
     int jobs;             /* child processes; 0: one a core */
     bool progress;        /* on stderr */
+    bool every;           /* keep every refusal, validate's too, for a diff; there are no boxes */
 } at_cudnn_audit_request;
 
 /* Asks for every case of the space, equal graphs once. A contradiction, without a rule set:

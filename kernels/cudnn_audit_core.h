@@ -49,6 +49,10 @@ struct at_cudnn_audit {
     at_boxes boxes;
 };
 
+/* The text of a box's most typical case; the box's axes, relation, size and example as lines. */
+void at_cudnn_audit_example(const at_cudnn_audit *a, const at_box *b, char text[AT_CASE_TEXT_MAX]);
+void at_cudnn_audit_print_box(const at_cudnn_audit *a, const at_box *b, FILE *out);
+
 /* Number of the sign of what is wrong with a graph, made when it is new; 0: all stages pass. */
 int at_cudnn_audit_sign(at_cudnn_audit *a, at_step step, const at_cudnn_result *result);
 int at_cudnn_audit_rule_sign(at_cudnn_audit *a, const char *rule, const char *why,

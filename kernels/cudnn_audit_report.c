@@ -150,7 +150,7 @@ size_t at_cudnn_audit_boxes(const at_cudnn_audit *audit)
     return audit->boxes.count;
 }
 
-static void example_text(const at_cudnn_audit *a, const at_box *b, char text[AT_CASE_TEXT_MAX])
+void at_cudnn_audit_example(const at_cudnn_audit *a, const at_box *b, char text[AT_CASE_TEXT_MAX])
 {
     at_region_place place;
     at_case c = a->region->base;
@@ -195,7 +195,7 @@ at_json *at_cudnn_audit_box_json(const at_cudnn_audit *audit, size_t i)
     if (text != NULL) {
         at_json_put_text(o, "relation", text);
     }
-    example_text(audit, b, example);
+    at_cudnn_audit_example(audit, b, example);
     at_json_put_integer(o, "cases", (int64_t)b->cases);
     at_json_put_text(o, "example", example);
     if (!rule) {
@@ -239,7 +239,7 @@ static void print_heading(const at_cudnn_audit *a, const at_cudnn_sign *s, size_
     }
 }
 
-static void print_box(const at_cudnn_audit *a, const at_box *b, FILE *out)
+void at_cudnn_audit_print_box(const at_cudnn_audit *a, const at_box *b, FILE *out)
 {
     char relation[AT_RELATION_TEXT], example[AT_CASE_TEXT_MAX];
     for (size_t i = 0; i < a->region->axes; i++) {
@@ -249,7 +249,7 @@ static void print_box(const at_cudnn_audit *a, const at_box *b, FILE *out)
     if (text != NULL) {
         (void)fprintf(out, "   where    %s\n", text);
     }
-    example_text(a, b, example);
+    at_cudnn_audit_example(a, b, example);
     (void)fprintf(out, "   %" PRIu64 " cases; such as %s\n", b->cases, example);
 }
 
@@ -272,6 +272,6 @@ void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool colors)
     (void)fprintf(out, "; deaths %" PRIu64 "\n", audit->deaths);
     for (size_t i = 0; i < audit->boxes.count; i++) {
         print_heading(audit, &audit->sign[audit->boxes.box[i].sign - 1], i + 1, out, colors);
-        print_box(audit, &audit->boxes.box[i], out);
+        at_cudnn_audit_print_box(audit, &audit->boxes.box[i], out);
     }
 }

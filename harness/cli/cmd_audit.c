@@ -106,12 +106,23 @@ static int audit(const at_options *o, const char *corpus, const at_env *env)
     return exit_code;
 }
 
+/* All words of --diff are versions of cuDNN: two or more are compared in a row. */
+static bool is_cudnn_diff(const at_options *o)
+{
+    bool all = o->diff && o->word_count >= 2;
+    for (int i = 0; i < o->word_count; i++) {
+        all = all && at_cli_is_cudnn(o->words[i]);
+    }
+    return all;
+}
+
 static int check_words(const at_options *o)
 {
-    if (o->diff && (o->word_count != 2 || o->space == NULL || o->selector != NULL)) {
+    const bool enough = is_cudnn_diff(o) || o->word_count == 2;
+    if (o->diff && (!enough || o->space == NULL || o->selector != NULL)) {
         return at_usage_error(
             "audit: --diff takes two rule sets and a space, such as `attest audit "
-            "--diff te-2.14 te-2.18 --arch sm90 --space training`");
+            "--diff te-2.14 te-2.18 --arch sm90 --space training`, or versions of cudnn");
     }
     if (o->against != NULL && (o->diff || o->results != NULL)) {
         return at_usage_error("audit: --against goes with --selector and --space");
@@ -158,6 +169,7 @@ int cmd_audit(int argc, char **argv)
     at_status status = at_corpus_find(corpus, o.corpus, AT_BUILD_CORPUS, &err);
     status = status == AT_OK ? at_options_env(&env, &o, &err) : status;
     exit_code = status != AT_OK               ? at_usage_error("audit: %s", err.text)
+                : is_cudnn_diff(&o)           ? at_cli_cudnn_diff(&o, corpus)
                 : o.diff                      ? compare(&o, corpus, env)
                 : at_cli_is_cudnn(o.selector) ? at_cli_cudnn_audit(&o, corpus, env)
                                               : audit(&o, corpus, env);

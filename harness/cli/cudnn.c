@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "kernels/cudnn_audit.h"
+#include "kernels/cudnn_diff.h"
 #include "kernels/cudnn_load.h"
 
 bool at_cli_is_cudnn(const char *selector)
@@ -72,6 +73,64 @@ int at_cli_cudnn_audit(const at_options *o, const char *corpus, const at_env *en
     }
     at_cudnn_audit_close(audit);
     return boxes > 0 ? AT_EXIT_FINDINGS : AT_EXIT_CLEAN;
+}
+
+static at_status open_version(at_cudnn_audit **out, const at_options *o, const char *selector,
+                              const char *corpus, at_error *err)
+{
+    const at_cudnn_audit_request request = {.corpus = corpus,
+                                            .space = o->space,
+                                            .arch = o->arch,
+                                            .stage = stage_of(o->stage),
+                                            .jobs = (int)o->jobs,
+                                            .progress = !o->quiet,
+                                            .every = true};
+    char number[32];
+    AT_TRY(at_cudnn_choose(selector, o->cudnn, err));
+    AT_TRY(at_cudnn_audit_open(out, &request, err));
+    at_cudnn_version_text(at_cudnn_audit_version(*out), number);
+    return at_cudnn_check_version(selector, number, err);
+}
+
+static void print_diff(const at_cudnn_diff *diff, const at_options *o)
+{
+    for (size_t i = 0; o->jsonl && i < at_cudnn_diff_boxes(diff); i++) {
+        print_line(at_cudnn_diff_box_json(diff, i));
+    }
+    if (!o->jsonl) {
+        at_cudnn_diff_print(diff, stdout, o->colors);
+    }
+}
+
+int at_cli_cudnn_diff(const at_options *o, const char *corpus)
+{
+    at_error err = {""};
+    at_cudnn_audit *before = NULL;
+    bool changed = false;
+    at_status status = AT_OK;
+    for (int i = 0; i < o->word_count && status == AT_OK; i++) {
+        at_cudnn_audit *after = NULL;
+        at_cudnn_diff *diff = NULL;
+        status = open_version(&after, o, o->words[i], corpus, &err);
+        if (status == AT_OK && before != NULL) {
+            status = at_cudnn_diff_open(&diff, before, after, &err);
+        }
+        if (status == AT_OK && diff != NULL) {
+            (void)(!o->jsonl && i > 1 ? puts("") : 0);
+            print_diff(diff, o);
+            changed = changed || at_cudnn_diff_boxes(diff) > 0;
+        }
+        at_cudnn_diff_close(diff);
+        at_cudnn_audit_close(before);
+        before = after;
+    }
+    at_cudnn_audit_close(before);
+    if (status != AT_OK) {
+        return at_usage_error("audit: %s", err.text);
+    }
+    return fflush(stdout) != 0 || ferror(stdout) ? at_usage_error("audit: stdout cannot be written")
+           : changed                             ? AT_EXIT_FINDINGS
+                                                 : AT_EXIT_CLEAN;
 }
 
 static void print_step(const at_json *step)

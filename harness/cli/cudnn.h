@@ -10,6 +10,7 @@
 bool at_cli_is_cudnn(const char *selector);
 
 /* `attest audit` and `attest select` of it; exit codes. */
+int at_cli_cudnn_diff(const at_options *o, const char *corpus);
 int at_cli_cudnn_audit(const at_options *o, const char *corpus, const at_env *env);
 int at_cli_cudnn_select(const at_options *o, const char *corpus, const at_suite *suite);
 
