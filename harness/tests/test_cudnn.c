@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "kernels/cudnn_audit.h"
+#include "kernels/cudnn_audit_core.h"
+#include "kernels/cudnn_diff.h"
 #include "kernels/cudnn_find.h"
 #include "kernels/cudnn_load.h"
 #include "kernels/cudnn_record.h"
@@ -307,11 +308,56 @@ static void test_driver(void)
     }
 }
 
+static at_cudnn_audit *audit_every(void)
+{
+    const at_cudnn_audit_request request = {.corpus = AT_TEST_CORPUS,
+                                            .space = "dqk=64,100,128:pass=fwd",
+                                            .arch = "sm90",
+                                            .stage = AT_CUDNN_S1_VALIDATE,
+                                            .jobs = 1,
+                                            .every = true};
+    at_cudnn_audit *audit = NULL;
+    at_error err = {""};
+    if (at_cudnn_audit_open(&audit, &request, &err) == AT_IO) {
+        at_test_skip(err.text);
+    }
+    CHECK(audit != NULL);
+    return audit;
+}
+
+/* Equal audits have no difference; one that admits what the other refused has that one. */
+static void test_diff(void)
+{
+    at_cudnn_audit *before = audit_every(), *after = audit_every();
+    at_cudnn_diff *diff = NULL;
+    at_error err = {""};
+    CHECK_OK(at_cudnn_diff_open(&diff, before, after, &err), &err);
+    CHECK_INT(at_cudnn_diff_boxes(diff), 0);
+    at_cudnn_diff_close(diff);
+    CHECK(after->mark[1] != AT_MARK_NONE && after->mark[0] == AT_MARK_NONE);
+    after->mark[1] = AT_MARK_NONE;
+    CHECK_OK(at_cudnn_diff_open(&diff, before, after, &err), &err);
+    CHECK_INT(at_cudnn_diff_boxes(diff), 1);
+    at_json *box = at_cudnn_diff_box_json(diff, 0);
+    CHECK_TEXT(at_json_text(at_json_get(box, "was")), "refused");
+    CHECK_TEXT(at_json_text(at_json_get(box, "is")), "admitted");
+    CHECK_TEXT(at_json_text(at_json_get(box, "at")), "S1");
+    CHECK_HAS(at_json_text(at_json_get(box, "message")), "multiple of 8");
+    CHECK_HAS(at_json_text(at_json_get(box, "example")), "dqk=100");
+    at_json_close(box);
+    at_cudnn_diff_close(diff);
+    after->arch++;
+    CHECK_INT(at_cudnn_diff_open(&diff, before, after, &err), AT_INVALID);
+    CHECK(diff == NULL);
+    at_cudnn_audit_close(before);
+    at_cudnn_audit_close(after);
+}
+
 const at_test at_tests[] = {
     {"unit", "bounds", test_bounds},     {"unit", "strides", test_strides},
-    {"unit", "refusals", test_refusals},
-    {"unit", "as_asked", test_as_asked}, {"unit", "devices", test_devices},
-    {"unit", "find", test_find},         {"unit", "record", test_record},
-    {"unit", "driver", test_driver},     {"unit", "validate", test_validate},
+    {"unit", "refusals", test_refusals}, {"unit", "as_asked", test_as_asked},
+    {"unit", "devices", test_devices},   {"unit", "find", test_find},
+    {"unit", "record", test_record},     {"unit", "driver", test_driver},
+    {"unit", "diff", test_diff},         {"unit", "validate", test_validate},
     {"unit", "plans", test_plans},       {NULL, NULL, NULL},
 };
