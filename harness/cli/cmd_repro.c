@@ -5,13 +5,14 @@
 #include <sys/stat.h>
 
 #include "harness/cli/choice.h"
+#include "harness/cli/limits.h"
 #include "harness/cli/own_worker.h"
 #include "harness/run/runner.h"
 
 #define REPRO_FLAGS                                                                                \
     (AT_FLAG(CORPUS) | AT_FLAG(SEED) | AT_FLAG(PASS) | AT_FLAG(BACKEND) | AT_FLAG(ENGINE) |        \
      AT_FLAG(CASE_TIMEOUT) | AT_FLAG(REPEAT) | AT_FLAG(FORCE_REFUSED) | AT_FLAG(DUMP) |            \
-     AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR))
+     AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) | AT_FLAG(LIMITS))
 #define CASE_TIMEOUT 600.0
 
 typedef struct repro {
@@ -20,6 +21,7 @@ typedef struct repro {
     at_hosts hosts;
     at_plan plan;
     at_waivers *waivers;
+    at_limits *limits;
     const at_item *item; /* the one that was launched last */
     at_verdict verdict;
     int exit_code;
@@ -193,6 +195,12 @@ static void on_launched(void *user, const at_item *item, const char *engine)
 {
     repro *r = user;
     char text[AT_CASE_TEXT_MAX];
+    if (strcmp(item->id, r->plan.item[0].id) != 0) {
+        if (!r->o->jsonl) {
+            (void)printf("suspect   run again with seed=%llu\n", (unsigned long long)item->c->seed);
+        }
+        return;
+    }
     const at_item *shown = r->item;
     r->item = item;
     if (r->o->jsonl || shown == item) {
@@ -222,6 +230,7 @@ static at_status prepare(repro *r, at_error *err)
                        r->choice.count);
     }
     AT_TRY(at_waivers_open_corpus(&r->waivers, r->choice.corpus, err));
+    AT_TRY(at_choose_limits(&r->limits, o, r->choice.corpus, err));
     AT_TRY(at_workers_open(&r->hosts, o, r->choice.corpus, 1, err));
     at_plan_options options = {.chosen = r->choice.index,
                                .chosen_count = r->choice.count,
@@ -229,6 +238,7 @@ static at_status prepare(repro *r, at_error *err)
                                .engine = o->engine,
                                .corpus = r->choice.corpus};
     AT_TRY(at_plan_make(&r->plan, r->choice.suite, &r->hosts, &options, err));
+    AT_TRY(o->limits != NULL ? at_require_limits(r->limits, &r->plan, err) : AT_OK);
     bool several = r->plan.size != 1 || r->plan.item[0].all_engines;
     if (o->dump != NULL && several) {
         return at_fail(err, AT_INVALID, "--dump takes one backend and one engine");
@@ -264,6 +274,7 @@ int cmd_repro(int argc, char **argv)
                                      .repeat = o.repeat,
                                      .force = o.force_refused,
                                      .dump = o.dump,
+                                     .limits = r.limits,
                                      .launched = on_launched,
                                      .recorded = on_recorded,
                                      .user = &r};
@@ -272,6 +283,7 @@ int cmd_repro(int argc, char **argv)
     exit_code = status == AT_OK ? conclude(&r, &outcome) : at_usage_error("repro: %s", err.text);
     at_plan_close(&r.plan);
     at_waivers_close(r.waivers);
+    at_limits_close(r.limits);
     at_hosts_close(&r.hosts);
     at_choice_close(&r.choice);
     return exit_code;

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "harness/case/suite.h"
-#include "harness/cli/options.h"
+#include "harness/cli/limits.h"
 #include "harness/cli/seed.h"
 #include "harness/run/process.h"
+#include "harness/selftest/faults.h"
 #include "harness/selftest/healthy.h"
 #include "kernels/mutants/mutants.h"
 
@@ -39,15 +40,8 @@ static const at_step steps[] = {AT_STEP_FORWARD, AT_STEP_BACKWARD};
 static at_status open_limits(selftest *t, at_error *err)
 {
     char corpus[4096];
-    const char *path = t->o->limits;
-    if (path != NULL && strcmp(path, "none") == 0) {
-        return AT_OK;
-    }
-    if (path != NULL) {
-        return at_limits_open(&t->limits, path, err);
-    }
     AT_TRY(at_corpus_find(corpus, t->o->corpus, AT_BUILD_CORPUS, err));
-    return at_limits_open_corpus(&t->limits, corpus, err);
+    return at_choose_limits(&t->limits, t->o, corpus, err);
 }
 
 static void on_geometry(void *user, size_t done, size_t of)

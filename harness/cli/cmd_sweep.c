@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "harness/cli/choice.h"
+#include "harness/cli/limits.h"
 #include "harness/cli/own_worker.h"
 #include "harness/cli/sweep_print.h"
 #include "harness/run/progress.h"
@@ -17,7 +18,7 @@
      AT_FLAG(CASE_TIMEOUT) | AT_FLAG(DEADLINE) | AT_FLAG(RESUME) | AT_FLAG(REPEAT) |               \
      AT_FLAG(DRY_RUN) | AT_FLAG(OUTPUT) | AT_FLAG(STRICT) | AT_FLAG(FORCE_REFUSED) |               \
      AT_FLAG(BASELINE) | AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) |    \
-     AT_FLAG(QUIET) | AT_FLAG(VERBOSE))
+     AT_FLAG(QUIET) | AT_FLAG(VERBOSE) | AT_FLAG(LIMITS))
 #define CASE_TIMEOUT 300.0
 
 typedef struct sweep {
@@ -27,6 +28,7 @@ typedef struct sweep {
     at_hosts hosts;
     at_plan plan;
     at_waivers *waivers;
+    at_limits *limits; /* NULL: without the statistical tier */
     at_json *baseline;
     size_t audit_count;
     at_audit **audit;
@@ -126,7 +128,9 @@ static at_status prepare(sweep *s, at_error *err)
                                .backends = o->backend,
                                .engine = o->engine,
                                .corpus = s->choice.corpus};
-    return at_plan_make(&s->plan, s->choice.suite, &s->hosts, &options, err);
+    AT_TRY(at_plan_make(&s->plan, s->choice.suite, &s->hosts, &options, err));
+    AT_TRY(at_choose_limits(&s->limits, o, s->choice.corpus, err));
+    return o->limits != NULL ? at_require_limits(s->limits, &s->plan, err) : AT_OK;
 }
 
 static void print_item(const at_item *item, bool jsonl)
@@ -189,6 +193,7 @@ static at_status run(sweep *s, at_error *err)
                                  .repeat = o->repeat,
                                  .force = o->force_refused,
                                  .waivers = s->waivers,
+                                 .limits = s->limits,
                                  .launched = on_launched,
                                  .recorded = on_recorded,
                                  .tick = on_tick,
@@ -325,6 +330,7 @@ static void release(sweep *s)
     free(s->audit);
     free(s->audit_limit);
     at_waivers_close(s->waivers);
+    at_limits_close(s->limits);
     at_choice_close(&s->choice);
 }
 

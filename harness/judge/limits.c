@@ -330,6 +330,7 @@ static void check_tensor(at_exceeded *out, const cell *limits, const at_case *c,
             continue;
         }
         out->at[tensor][s] = true;
+        out->limits[tensor][s] = limit;
         if (out->n++ == 0) {
             out->step = step;
             out->tensor = tensor;

@@ -58,7 +58,8 @@ AT_API at_status at_limits_require(const at_limits *limits, const at_numeric_cla
 typedef struct at_exceeded {
     int n;
     bool at[AT_TENSOR_COUNT][AT_STAT_COUNT];
-    at_step step; /* of the first one, and what it is */
+    double limits[AT_TENSOR_COUNT][AT_STAT_COUNT]; /* where `at` */
+    at_step step;                                  /* of the first one, and what it is */
     at_tensor_id tensor;
     at_stat stat;
     double score, limit;

@@ -89,6 +89,7 @@ at_json *at_record_make(const at_record_frame *frame, const at_verdict *v)
     if (frame->measured != v->kind) {
         at_json_put_text(line, "measured", at_kind_names[frame->measured]);
     }
+    put_if_given(line, "limits", frame->limits);
     put_if_given(line, "waiver", frame->issue);
     put_list(line, "engines", frame->engines);
     put_list(line, "admitted_by", frame->admitted_by);

@@ -47,7 +47,8 @@ typedef struct at_record_frame {
     const char *admitted_by; /* joined by newlines */
     const char *issue;       /* waiver */
     const char *output;
-    at_kind measured; /* the verdict's kind before waivers */
+    const char *limits; /* what the statistical tier said: within, beyond, none; NULL: not asked */
+    at_kind measured;   /* the verdict's kind before waivers */
     bool modelled;
     int runs, hits;
 } at_record_frame;

@@ -1,15 +1,13 @@
 #include "harness/run/runner.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/run/slot.h"
+#include "harness/run/doubt.h"
+#include "harness/run/wake.h"
 
 enum { RECYCLE = 2000, FAILED_STARTS = 20, TICK_MS = 100 };
 #define GRACE_SECONDS 5.0 /* for requests under way when the run is interrupted */
@@ -29,6 +27,7 @@ typedef struct extra {
 
 typedef struct place {
     at_slot slot;
+    at_doubt doubt;
     size_t next, end; /* items of the unit at hand */
     int extras, extra_room;
     extra *extra;  /* to be run before the next item; last first */
@@ -48,57 +47,6 @@ typedef struct runner {
     bool stopping;
     size_t finished, added; /* results; engines found on the way */
 } runner;
-
-static int wake_pipe[2] = {-1, -1};
-static volatile sig_atomic_t caught, caught_count;
-
-static void on_signal(int number)
-{
-    int saved = errno;
-    if (number != SIGCHLD) {
-        caught = number;
-        caught_count++;
-    }
-    ssize_t got = write(wake_pipe[1], "", 1);
-    (void)got; /* a full pipe wakes as well */
-    errno = saved;
-}
-
-typedef struct handlers {
-    struct sigaction child, interrupt, terminate, pipe, size;
-} handlers;
-
-static at_status catch_signals(handlers *old, at_error *err)
-{
-    caught = caught_count = 0;
-    if (pipe(wake_pipe) != 0) {
-        return at_fail(err, AT_IO, "no pipe for signals (%s)", strerror(errno));
-    }
-    for (int i = 0; i < 2; i++) {
-        (void)fcntl(wake_pipe[i], F_SETFL, O_NONBLOCK);
-        (void)fcntl(wake_pipe[i], F_SETFD, FD_CLOEXEC);
-    }
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    (void)sigaction(SIGCHLD, &act, &old->child);
-    (void)sigaction(SIGINT, &act, &old->interrupt);
-    (void)sigaction(SIGTERM, &act, &old->terminate);
-    (void)sigaction(SIGPIPE, &ignore, &old->pipe); /* writes to dead workers report EPIPE */
-    (void)sigaction(SIGXFSZ, &ignore, &old->size); /* a full file reports EFBIG */
-    return AT_OK;
-}
-
-static void release_signals(const handlers *old)
-{
-    (void)sigaction(SIGCHLD, &old->child, NULL);
-    (void)sigaction(SIGINT, &old->interrupt, NULL);
-    (void)sigaction(SIGTERM, &old->terminate, NULL);
-    (void)sigaction(SIGPIPE, &old->pipe, NULL);
-    (void)sigaction(SIGXFSZ, &old->size, NULL);
-    (void)close(wake_pipe[0]);
-    (void)close(wake_pipe[1]);
-    wake_pipe[0] = wake_pipe[1] = -1;
-}
 
 static at_status make_units(runner *r, at_error *err)
 {
@@ -167,7 +115,7 @@ static at_kind apply_waivers(runner *r, const at_item *item, at_verdict *v, cons
 
 /* Writes one final result, unless it is there already. */
 static at_status record(runner *r, const at_item *item, const char *engine, at_verdict *v, int runs,
-                        int hits, const at_slot *slot, at_error *err)
+                        int hits, const at_slot *slot, const char *limits, at_error *err)
 {
     const char *issue = NULL;
     at_status status = AT_OK;
@@ -179,6 +127,7 @@ static at_status record(runner *r, const at_item *item, const char *engine, at_v
                              .engines = slot != NULL ? slot->engines : "",
                              .admitted_by = item->admitted_by,
                              .issue = issue,
+                             .limits = limits,
                              .output = slot != NULL ? slot->output : "",
                              .measured = measured,
                              .modelled = item->modelled,
@@ -215,7 +164,7 @@ static at_status record_refusal(runner *r, const at_item *item, at_error *err)
     (void)snprintf(s->reason.code, sizeof s->reason.code, "selector");
     (void)snprintf(s->reason.text, sizeof s->reason.text, "%s", item->refusal);
     at_verdict_settle(v);
-    at_status status = record(r, item, "", v, 1, 1, NULL, err);
+    at_status status = record(r, item, "", v, 1, 1, NULL, NULL, err);
     free(v);
     r->finished++;
     return status;
@@ -259,12 +208,63 @@ static void judge_forced(const at_item *item, at_verdict *v)
                    v->kind == AT_OVER_REFUSED ? "; forced, it is right" : "");
 }
 
+/* The final verdict of the slot's item. */
+static at_status conclude(runner *r, place *p, const at_item *item, at_verdict *v, int runs,
+                          int hits, const char *limits, at_error *err)
+{
+    at_slot *s = &p->slot;
+    judge_forced(item, v);
+    const char *engine = s->claimed[0] != '\0' ? s->claimed : s->engine;
+    at_status status = record(r, item, engine, v, runs, hits, s, limits, err);
+    if (item->all_engines && s->engine[0] == '\0') {
+        s->item = item;
+        add_extras(r, p);
+    }
+    s->item = NULL;
+    r->finished++;
+    return status;
+}
+
+/* A fresh seed of the doubted item has run. */
+static at_status resolve_doubt(runner *r, place *p, at_error *err)
+{
+    at_doubt *d = &p->doubt;
+    if (at_doubt_add(d, &p->slot, r->options->limits)) {
+        return AT_OK;
+    }
+    const at_item *item = d->item;
+    d->item = NULL;
+    return conclude(r, p, item, &d->verdict, 1 + d->suspect.runs, 1 + d->suspect.hits, "beyond",
+                    err);
+}
+
+/* A final verdict: its statistics, then the record. */
+static at_status settle_item(runner *r, place *p, at_verdict *v, int runs, int hits, at_error *err)
+{
+    const at_item *item = p->slot.item;
+    at_exceeded exceeded = {0};
+    const char *limits = NULL;
+    if (v->kind == AT_PASS && r->options->limits != NULL && item->refusal == NULL) {
+        bool any =
+            at_limits_check(&exceeded, r->options->limits, &item->backend->numeric, item->c, v);
+        limits = any ? "within" : "none";
+    }
+    if (exceeded.n > 0) {
+        at_doubt_begin(&p->doubt, &p->slot, v, &exceeded);
+        return AT_OK;
+    }
+    return conclude(r, p, item, v, runs, hits, limits, err);
+}
+
 /* A request has ended: again, or a result. */
 static at_status finish(runner *r, place *p, at_error *err)
 {
     at_slot *s = &p->slot;
     const at_item *item = s->item;
     p->is_alone = false;
+    if (p->doubt.item != NULL) {
+        return resolve_doubt(r, p, err);
+    }
     s->next = at_attempt_add(&s->attempt, &s->verdict, r->options->repeat, item->refusal == NULL);
     if (at_kind_class(s->verdict.kind) == AT_CLASS_FAIL) {
         at_slot_kill(s); /* its memory is not to be trusted */
@@ -278,15 +278,8 @@ static at_status finish(runner *r, place *p, at_error *err)
         return at_fail(err, AT_NO_MEMORY, "no memory for a verdict");
     }
     at_attempt_settle(&s->attempt, v, &runs, &hits);
-    judge_forced(item, v);
-    const char *engine = s->claimed[0] != '\0' ? s->claimed : s->engine;
-    at_status status = record(r, item, engine, v, runs, hits, s, err);
+    at_status status = settle_item(r, p, v, runs, hits, err);
     free(v);
-    if (item->all_engines && s->engine[0] == '\0') {
-        add_extras(r, p);
-    }
-    s->item = NULL;
-    r->finished++;
     return status;
 }
 
@@ -365,7 +358,7 @@ static at_status advance(runner *r, place *p, at_error *err)
     if (r->options->launched != NULL) {
         r->options->launched(r->options->user, s->item, s->engine);
     }
-    at_slot_send(s, r->options->force, r->options->dump);
+    at_slot_send(s, r->options->force, p->doubt.item == NULL ? r->options->dump : NULL);
     return AT_OK;
 }
 
@@ -374,17 +367,17 @@ static bool go_on(runner *r)
 {
     double now = at_clock(), limit = r->options->deadline;
     bool late = limit > 0 && !(now - r->start < limit);
-    if (caught_count > 1) {
-        r->out->signal = caught;
+    if (at_wake_count() > 1) {
+        r->out->signal = at_wake_signal();
         r->out->at_once = true;
         return false;
     }
-    if (!r->stopping && (caught != 0 || late)) {
+    if (!r->stopping && (at_wake_signal() != 0 || late)) {
         r->stopping = true;
         r->stop_time = now;
-        r->out->past_deadline = caught == 0;
+        r->out->past_deadline = at_wake_signal() == 0;
     }
-    r->out->signal = caught;
+    r->out->signal = at_wake_signal();
     return !r->stopping || now - r->stop_time < GRACE_SECONDS;
 }
 
@@ -403,7 +396,7 @@ static void wait_for_news(runner *r)
 {
     struct pollfd fd[2 * 1024 + 1];
     nfds_t n = 0;
-    fd[n++] = (struct pollfd){wake_pipe[0], POLLIN, 0};
+    fd[n++] = (struct pollfd){at_wake_descriptor(), POLLIN, 0};
     for (int i = 0; i < r->options->jobs && n + 2 <= sizeof fd / sizeof fd[0]; i++) {
         const at_slot *s = &r->place[i].slot;
         if (s->state != AT_SLOT_EMPTY) {
@@ -412,9 +405,7 @@ static void wait_for_news(runner *r)
         }
     }
     (void)poll(fd, n, TICK_MS);
-    char drain[64];
-    while (read(wake_pipe[0], drain, sizeof drain) > 0) {
-    }
+    at_wake_drain();
 }
 
 static at_status loop(runner *r, at_error *err)
@@ -463,7 +454,6 @@ static void stop_all(runner *r)
 at_status at_runner_run(at_runner_outcome *out, const at_plan *plan, at_hosts *hosts,
                         at_results *results, const at_runner_options *options, at_error *err)
 {
-    handlers old;
     *out = (at_runner_outcome){0};
     runner r = {.plan = plan,
                 .hosts = hosts,
@@ -471,13 +461,13 @@ at_status at_runner_run(at_runner_outcome *out, const at_plan *plan, at_hosts *h
                 .options = options,
                 .out = out,
                 .start = at_clock()};
-    AT_TRY(catch_signals(&old, err));
+    AT_TRY(at_wake_open(err));
     at_status status = make_units(&r, err);
     if (status == AT_OK) {
         status = loop(&r, err);
     }
     stop_all(&r);
-    release_signals(&old);
+    at_wake_close();
     out->left = plan->size - plan->done + r.added - r.finished;
     free(r.unit);
     free(r.place);

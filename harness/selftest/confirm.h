@@ -3,7 +3,8 @@
 #ifndef AT_CONFIRM_H
 #define AT_CONFIRM_H
 
-#include "harness/selftest/faults.h"
+#include "harness/judge/suspect.h"
+#include "harness/selftest/specimen.h"
 
 #ifdef __cplusplus
 extern "C" {

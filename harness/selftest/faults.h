@@ -53,11 +53,6 @@ AT_API int64_t at_fault_runs(const at_fault_score *score);
  * that change values. */
 AT_API double at_fault_mean(const at_fault_score *scores, at_step step, at_tier tier, int fill);
 
-/* Runs of one case that statistics found suspect: fresh seeds until the same tensor and statistic
- * is beyond its limit in two more, or cannot be any more. */
-enum { AT_FRESH_SEEDS = 8, AT_FRESH_HITS = 2 };
-AT_API uint64_t at_fresh_seed(uint64_t seed, int k);
-
 #ifdef __cplusplus
 }
 #endif

@@ -2,7 +2,8 @@
 #ifndef AT_HEALTHY_H
 #define AT_HEALTHY_H
 
-#include "harness/selftest/faults.h"
+#include "harness/judge/limits.h"
+#include "harness/selftest/specimen.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,16 +5,9 @@
 
 #include "kernels/kernels.h"
 
-/* The golden path costs less where matrices are small. */
-#define GOLDEN_BELOW 5e6
-
 static at_status refer(at_specimen *s, const at_numeric_class *numeric, at_error *err)
 {
-    const at_case *c = &s->p.c;
-    double work = (double)c->batch * (double)c->heads_q * (double)c->len_q * (double)c->len_kv *
-                  (double)(c->dim_qk + c->dim_v);
-    at_reference_options options = {
-        .numeric = *numeric, .path = work < GOLDEN_BELOW ? AT_REFERENCE_GOLDEN : AT_REFERENCE_AUTO};
+    at_reference_options options = {.numeric = *numeric};
     at_arena_reset(s->answers);
     return at_reference_run(&s->gold, &s->p, &options, s->answers, err);
 }

@@ -81,3 +81,4 @@ target_compile_definitions(test_device PRIVATE AT_TEST_PLUGINS="${PROJECT_BINARY
 add_dependencies(test_device host_driver plugin_no_entry)
 at_test(host test_host.c tool.c)
 add_dependencies(test_host host_driver)
+at_test(suspect test_suspect.c tool.c)

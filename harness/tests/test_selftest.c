@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/judge/suspect.h"
 #include "harness/selftest/faults.h"
 #include "harness/tests/tool.h"
 #include "kernels/mutants/mutants.h"

@@ -311,13 +311,14 @@ static void test_unmatched_waiver(void)
     at_tool_write("uc/suites/s.json", "{\"name\":\"s\",\"backends\":[\"mutant.refuse\"],\"groups\":"
                                       "[{\"name\":\"g\",\"cases\":[\"sq=4:pass=fwd\"]}]}");
     at_tool_write("uc/waivers.json", WAIVER("sq == 5", "\"fixed_in\":\"99\""));
-    const at_tool *t = at_tool_run("sweep s --corpus uc -q -o u");
+    const at_tool *t = at_tool_run("sweep s --corpus uc --limits none -q -o u");
     CHECK_INT(t->code, 0);
     CHECK_HAS(t->err,
               "warning: the waiver of https://example.org/7 for mutant.refuse matched no case");
-    t = at_tool_run("sweep s --corpus uc --filter sq=4 -q -o u");
+    t = at_tool_run("sweep s --corpus uc --limits none --filter sq=4 -q -o u");
     CHECK_TEXT(t->err, "");
-    CHECK_INT(at_tool_run("sweep sq=4 --backend cpu.naive --corpus uc -q -o u")->code, 0);
+    CHECK_INT(at_tool_run("sweep sq=4 --backend cpu.naive --corpus uc --limits none -q -o u")->code,
+              0);
 }
 
 static void test_baseline(void)
