@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/checks/checks.h"
 #include "harness/case/suite.h"
 #include "harness/cli/options.h"
 #include "harness/judge/verdict.h"
@@ -248,6 +249,13 @@ static int explain_id(const char *id, const at_options *o)
                           id);
 }
 
+static void explain_checks(void)
+{
+    for (int i = 0; i < AT_CHECK_COUNT; i++) {
+        (void)printf("%-12s %s\n", at_check_names[i], at_check_doc((at_check)i));
+    }
+}
+
 static int explain_word(const char *word, const at_options *o)
 {
     at_kind kind;
@@ -260,6 +268,8 @@ static int explain_word(const char *word, const at_options *o)
         explain_key(f);
     } else if (strcmp(word, "fields") == 0) {
         explain_fields();
+    } else if (strcmp(word, "checks") == 0) {
+        explain_checks();
     } else if (strcmp(word, "features") == 0) {
         explain_features();
     } else if (strchr(word, '=') != NULL) {

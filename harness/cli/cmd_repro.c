@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "harness/checks/checks.h"
 #include "harness/cli/choice.h"
 #include "harness/cli/limits.h"
 #include "harness/cli/own_worker.h"
@@ -12,7 +13,8 @@
 #define REPRO_FLAGS                                                                                \
     (AT_FLAG(CORPUS) | AT_FLAG(SEED) | AT_FLAG(PASS) | AT_FLAG(BACKEND) | AT_FLAG(ENGINE) |        \
      AT_FLAG(CASE_TIMEOUT) | AT_FLAG(REPEAT) | AT_FLAG(FORCE_REFUSED) | AT_FLAG(DUMP) |            \
-     AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) | AT_FLAG(LIMITS))
+     AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) | AT_FLAG(LIMITS) |      \
+     AT_FLAG(CHECKS))
 #define CASE_TIMEOUT 600.0
 
 typedef struct repro {
@@ -229,6 +231,8 @@ static at_status prepare(repro *r, at_error *err)
         return at_fail(err, AT_INVALID, "\"%.200s\" is %zu cases, one is accepted", o->words[0],
                        r->choice.count);
     }
+    uint32_t checks = 0;
+    AT_TRY(o->checks != NULL ? at_checks_parse(&checks, o->checks, err) : AT_OK);
     AT_TRY(at_waivers_open_corpus(&r->waivers, r->choice.corpus, err));
     AT_TRY(at_choose_limits(&r->limits, o, r->choice.corpus, err));
     AT_TRY(at_workers_open(&r->hosts, o, r->choice.corpus, 1, err));
@@ -274,6 +278,7 @@ int cmd_repro(int argc, char **argv)
                                      .repeat = o.repeat,
                                      .force = o.force_refused,
                                      .dump = o.dump,
+                                     .checks = o.checks,
                                      .limits = r.limits,
                                      .launched = on_launched,
                                      .recorded = on_recorded,

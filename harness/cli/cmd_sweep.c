@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "harness/checks/checks.h"
 #include "harness/cli/choice.h"
 #include "harness/cli/limits.h"
 #include "harness/cli/own_worker.h"
@@ -18,7 +19,7 @@
      AT_FLAG(CASE_TIMEOUT) | AT_FLAG(DEADLINE) | AT_FLAG(RESUME) | AT_FLAG(REPEAT) |               \
      AT_FLAG(DRY_RUN) | AT_FLAG(OUTPUT) | AT_FLAG(STRICT) | AT_FLAG(FORCE_REFUSED) |               \
      AT_FLAG(BASELINE) | AT_FLAG(PLUGIN) | AT_FLAG(WORKER) | AT_FLAG(FORMAT) | AT_FLAG(COLOR) |    \
-     AT_FLAG(QUIET) | AT_FLAG(VERBOSE) | AT_FLAG(LIMITS))
+     AT_FLAG(QUIET) | AT_FLAG(VERBOSE) | AT_FLAG(LIMITS) | AT_FLAG(CHECKS))
 #define CASE_TIMEOUT 300.0
 
 typedef struct sweep {
@@ -112,6 +113,8 @@ static at_status prepare(sweep *s, at_error *err)
 {
     const at_options *o = s->o;
     AT_TRY(at_choice_open(&s->choice, o, "default", err));
+    uint32_t checks = 0;
+    AT_TRY(o->checks != NULL ? at_checks_parse(&checks, o->checks, err) : AT_OK);
     AT_TRY(at_waivers_open_corpus(&s->waivers, s->choice.corpus, err));
     if (o->baseline != NULL) {
         AT_TRY(at_baseline_open(&s->baseline, o->baseline, err));
@@ -193,6 +196,7 @@ static at_status run(sweep *s, at_error *err)
                                  .repeat = o->repeat,
                                  .force = o->force_refused,
                                  .waivers = s->waivers,
+                                 .checks = o->checks,
                                  .limits = s->limits,
                                  .launched = on_launched,
                                  .recorded = on_recorded,

@@ -108,6 +108,8 @@ static const flag flags[AT_FLAG_COUNT] = {
                       "healthy runs: of each class, dtype and group to calibrate; in all to test"},
     [AT_FLAG_FULL] = {"full", 0, SWITCH, AT(full), NULL, 0, 0,
                       "every fault on every dtype and distribution, 10^6 healthy runs, long keys"},
+    [AT_FLAG_CHECKS] = {"checks", 0, TEXT, AT(checks), "A,B|all|none", 0, 0,
+                        "metamorphic checks for cases that pass (none); explain checks lists them"},
     [AT_FLAG_LIMITS] = {"limits", 0, TEXT, AT(limits), "FILE|none", 0, 0,
                         "limits of the statistical tier (CORPUS/limits/cpu.json)"},
 };

@@ -55,6 +55,7 @@ typedef enum at_flag_id {
     AT_FLAG_RUNS,
     AT_FLAG_FULL,
     AT_FLAG_LIMITS,
+    AT_FLAG_CHECKS,
     AT_FLAG_COUNT
 } at_flag_id;
 #define AT_FLAG(name) (UINT64_C(1) << AT_FLAG_##name)
@@ -73,8 +74,8 @@ typedef struct at_options {
     const char *engine;  /* "first" unless given */
     const char *filter;  /* extended regular expression over the case text */
     const char *pass, *seed, *output, *baseline;
-    const char *selector, *arch, *space, *stage, *against, *cudnn, *record_device, *why_not, *results, *dump,
-        *corpus, *limits;
+    const char *selector, *arch, *space, *stage, *against, *cudnn, *record_device, *why_not,
+        *results, *dump, *corpus, *limits, *checks;
     at_option_list env, plugin, worker, sweep;
     int64_t jobs, max_cases, repeat, limit, threads, runs;
     int64_t shard_index, shard_count; /* 1-based; 1/1 unless given */

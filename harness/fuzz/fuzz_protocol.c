@@ -17,6 +17,7 @@ static void check_request(const char *line, size_t size)
     AT_ASSERT(at_request_parse(&again, printed, strlen(printed) - 1, &err) == AT_OK);
     AT_ASSERT(again.id == request.id && again.repeat == request.repeat);
     AT_ASSERT(again.force == request.force && again.probe == request.probe);
+    AT_ASSERT(strcmp(again.checks, request.checks) == 0);
     AT_ASSERT(strcmp(again.case_text, request.case_text) == 0);
     AT_ASSERT(strcmp(again.backend, request.backend) == 0);
     AT_ASSERT(strcmp(again.engine, request.engine) == 0 && strcmp(again.dump, request.dump) == 0);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/checks/checks.h"
 #include "harness/judge/judge.h"
 #include "harness/run/process.h"
 
@@ -290,11 +291,32 @@ static bool has_elements(const at_gold *gold)
     return false;
 }
 
+/* The first relation that does not hold makes its step WRONG. */
+static void run_checks(run *r)
+{
+    at_reason why = {"", ""};
+    at_step step = AT_STEP_FORWARD;
+    for (int i = 0; i < AT_CHECK_COUNT; i++) {
+        if ((r->how->checks >> i & 1) == 0) {
+            continue;
+        }
+        say(r, r->c->pass == AT_PASS_TRAIN ? AT_BEGIN_BACKWARD : AT_BEGIN_FORWARD);
+        if (at_check_run((at_check)i, r->how->backend, r->how->state, r->engine, r->c, &step,
+                         &why) == AT_CHECK_BROKEN) {
+            (void)settle(r, step, AT_WRONG, why.code, "%s", why.text);
+            return;
+        }
+    }
+}
+
 static void judge_all(run *r)
 {
     bool good = run_step(r, AT_STEP_FORWARD);
     if (good && r->c->pass == AT_PASS_TRAIN) {
         good = run_step(r, AT_STEP_BACKWARD);
+    }
+    if (good) {
+        run_checks(r);
     }
     at_verdict_settle(r->v);
     if (good && has_elements(r->gold)) {

@@ -19,6 +19,7 @@ typedef struct at_execution {
     bool force;     /* a refusal of the static check does not stop the launch */
     bool probe;     /* launch first, make the reference and judge only if that succeeds */
     const char *dump; /* folder, or "" */
+    uint32_t checks;  /* metamorphic checks to run once the case passes: bit set of at_check */
     void (*begin)(void *user, at_begin_step step, const at_verdict *so_far);
     void (*claimed)(void *user, const at_engines *engines, const char *engine);
     void *user;

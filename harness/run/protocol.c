@@ -88,7 +88,7 @@ static at_status check_name(const char *text, const char *key, at_error *err)
 static at_status read_request(at_request *out, const at_json *object, at_error *err)
 {
     static const char *const keys[] = {"id",    "case",  "backend", "engine", "repeat",
-                                       "force", "probe", "dump",    NULL};
+                                       "force", "probe", "dump",    "checks", NULL};
     AT_TRY(at_json_only_keys(object, keys, err));
     AT_TRY(at_json_want_integer(object, "id", true, &out->id, err));
     AT_TRY(copy_text(out->case_text, sizeof out->case_text, object, "case", true, err));
@@ -98,6 +98,7 @@ static at_status read_request(at_request *out, const at_json *object, at_error *
     AT_TRY(at_json_want_bool(object, "force", false, &out->force, err));
     AT_TRY(at_json_want_bool(object, "probe", false, &out->probe, err));
     AT_TRY(copy_text(out->dump, sizeof out->dump, object, "dump", false, err));
+    AT_TRY(copy_text(out->checks, sizeof out->checks, object, "checks", false, err));
     if (out->id < 1 || out->repeat < 1 || out->repeat > 1000) {
         return at_fail(err, AT_INVALID, "\"id\" accepts 1 and up, \"repeat\" 1 to 1000");
     }
@@ -132,6 +133,9 @@ char *at_request_print(const at_request *request)
     }
     if (request->dump[0] != '\0') {
         at_json_put_text(object, "dump", request->dump);
+    }
+    if (request->checks[0] != '\0') {
+        at_json_put_text(object, "checks", request->checks);
     }
     char *text = at_json_print(object, false);
     at_json_close(object);

@@ -11,7 +11,13 @@
 extern "C" {
 #endif
 
-enum { AT_PROTOCOL = 1, AT_WORD_TEXT = 64, AT_PATH_TEXT = 1024, AT_HELLO_BACKENDS_MAX = 512 };
+enum {
+    AT_PROTOCOL = 1,
+    AT_WORD_TEXT = 64,
+    AT_PATH_TEXT = 1024,
+    AT_CHECKS_TEXT = 256,
+    AT_HELLO_BACKENDS_MAX = 512
+};
 
 /* A backend as its worker introduces it. */
 typedef struct at_backend_info {
@@ -33,6 +39,7 @@ typedef struct at_request {
     bool force;              /* launch although the static check refuses */
     bool probe;              /* launch first without judging: an earlier run ended in a launch */
     char dump[AT_PATH_TEXT]; /* folder for .npy files, "" for none */
+    char checks[AT_CHECKS_TEXT]; /* metamorphic checks, see at_checks_parse; "" for none */
 } at_request;
 
 typedef enum at_event_kind {

@@ -358,7 +358,9 @@ static at_status advance(runner *r, place *p, at_error *err)
     if (r->options->launched != NULL) {
         r->options->launched(r->options->user, s->item, s->engine);
     }
-    at_slot_send(s, r->options->force, p->doubt.item == NULL ? r->options->dump : NULL);
+    bool doubted = p->doubt.item != NULL;
+    at_slot_send(s, r->options->force, doubted ? NULL : r->options->dump,
+                 doubted ? NULL : r->options->checks);
     return AT_OK;
 }
 

@@ -19,6 +19,7 @@ typedef struct at_runner_options {
     bool force;              /* run what selection or the static check refuses */
     const char *dump;        /* folder for .npy files of the last run of each case, or NULL */
     at_waivers *waivers;     /* or NULL */
+    const char *checks;      /* metamorphic checks for every case that passes, or NULL */
     const at_limits *limits; /* of the statistical tier; NULL: it judges nothing */
 
     /* Before a request is sent; once a result is final (`line` as in results.jsonl; `record` NULL

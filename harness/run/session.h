@@ -20,8 +20,9 @@ AT_API const at_case *at_session_case(const at_session *s);
 AT_API at_status at_session_problem(at_session *s, const at_problem **out,
                                     at_error *err) AT_MUST_CHECK;
 
-/* The reference with bounds for that numeric class. With dropout it is of the mask that stands in the
- * problem, made anew each time, and forgets those asked for before. Status as at_reference_run. */
+/* The reference with bounds for that numeric class. With dropout it is of the mask that stands in
+ * the problem, made anew each time, and forgets those asked for before. Status as at_reference_run.
+ */
 AT_API at_status at_session_gold(at_session *s, const at_gold **out,
                                  const at_numeric_class *numeric, at_error *err) AT_MUST_CHECK;
 

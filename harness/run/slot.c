@@ -52,7 +52,7 @@ static bool failed_in_launch(const at_attempt *a)
            (kind == AT_KIND_REFUSED || kind == AT_CRASH || kind == AT_TIMEOUT);
 }
 
-void at_slot_send(at_slot *s, bool force, const char *dump)
+void at_slot_send(at_slot *s, bool force, const char *dump, const char *checks)
 {
     at_request request = {.id = ++s->id, .repeat = 2, .force = force};
     (void)at_case_print(s->item->c, request.case_text);
@@ -60,6 +60,7 @@ void at_slot_send(at_slot *s, bool force, const char *dump)
     (void)snprintf(request.engine, sizeof request.engine, "%s", s->engine);
     request.probe = failed_in_launch(&s->attempt) && dump == NULL;
     (void)snprintf(request.dump, sizeof request.dump, "%s", dump != NULL ? dump : "");
+    (void)snprintf(request.checks, sizeof request.checks, "%s", checks != NULL ? checks : "");
     char *line = at_request_print(&request);
     at_process_hush(&s->process);
     at_verdict_init(&s->verdict);

@@ -48,7 +48,7 @@ AT_API at_status at_slot_start(at_slot *s, at_hosts *hosts, int host, at_error *
 
 /* Sends the item's request. A worker that does not take it counts as dead. After a run that ended
  * in a launch (REFUSED, CRASH, ...) the request says so, and costs no reference. */
-AT_API void at_slot_send(at_slot *s, bool force, const char *dump);
+AT_API void at_slot_send(at_slot *s, bool force, const char *dump, const char *checks);
 
 /* Takes in what has arrived and how much time has passed. True when the request has ended:
  * `verdict`, `claimed`, `engines`, `output` hold the outcome; the state is READY, or EMPTY when it

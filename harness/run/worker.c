@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "harness/checks/checks.h"
 #include "harness/run/execute.h"
 
 enum { HIGH_FD = 100, STATES = AT_HELLO_BACKENDS_MAX };
@@ -135,7 +136,12 @@ static void serve(worker *w, const char *line, size_t length)
         return;
     }
     w->id = request.id;
+    uint32_t checks = 0;
     size_t i = 0;
+    if (request.checks[0] != '\0' && at_checks_parse(&checks, request.checks, &err) != AT_OK) {
+        send_error(w, request.id, err.text);
+        return;
+    }
     while (w->backends[i] != NULL && strcmp(w->backends[i]->name, request.backend) != 0) {
         i++;
     }
@@ -160,6 +166,7 @@ static void serve(worker *w, const char *line, size_t length)
                         .force = request.force,
                         .probe = request.probe,
                         .dump = request.dump,
+                        .checks = checks,
                         .begin = on_begin,
                         .claimed = on_claimed,
                         .user = w};

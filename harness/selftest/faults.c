@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/checks/checks.h"
 #include "harness/selftest/confirm.h"
 #include "kernels/kernels.h"
 #include "kernels/mutants/mutants.h"
@@ -58,6 +59,19 @@ static void sort_verdict(finding *f, const at_step_verdict *v)
     }
 }
 
+static bool any_check_breaks(const bench *b, const at_backend *fault)
+{
+    for (int i = 0; i < AT_CHECK_COUNT; i++) {
+        at_step step;
+        at_reason why;
+        if (at_check_run((at_check)i, fault, NULL, b->engine, &b->c, &step, &why) ==
+            AT_CHECK_BROKEN) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static at_status run_fault(bench *b, const at_backend *fault, finding *f, at_error *err)
 {
     static at_verdict v; /* large */
@@ -89,6 +103,10 @@ static at_status run_fault(bench *b, const at_backend *fault, finding *f, at_err
         }
     }
     at_specimen_restore(&b->specimen);
+    if (f->acts && b->plan->checks && !f->caught[AT_TIER_ALL]) {
+        f->caught[AT_TIER_CHECKS] = any_check_breaks(b, fault);
+        f->caught[AT_TIER_ALL] = f->caught[AT_TIER_CHECKS];
+    }
     return AT_OK;
 }
 
