@@ -8,6 +8,7 @@
 
 #include "harness/case/suite.h"
 #include "harness/cli/environment.h"
+#include "harness/cli/bench_peers.h"
 #include "harness/cli/options.h"
 #include "harness/problem/fill.h"
 #include "harness/select/audit.h"
@@ -298,15 +299,18 @@ int cmd_bench(int argc, char **argv)
     at_options o;
     int exit_code = 0;
     const uint64_t flags = AT_FLAG(FORMAT) | AT_FLAG(THREADS) | AT_FLAG(CORPUS) |
-                           AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH);
+                           AT_FLAG(SELECTOR) | AT_FLAG(ENV) | AT_FLAG(ARCH) | AT_FLAG(LIMITS);
     if (!at_options_parse(&o, flags, argc, argv, &exit_code)) {
         return exit_code;
     }
     exit_code = AT_EXIT_CLEAN;
+    if (o.word_count == 1 && strcmp(o.words[0], "peers") == 0) {
+        return at_bench_peers(&o); /* takes minutes, so it runs when it is named */
+    }
     for (int w = 0; w < o.word_count; w++) {
         if (find_bench(o.words[w]) < 0) {
             return at_usage_error("bench: no benchmark \"%s\"; there are reference, case, fill and "
-                                  "audit",
+                                  "audit, and peers alone",
                                   o.words[w]);
         }
     }

@@ -57,7 +57,7 @@ static at_status run(selftest *t, at_error *err)
     const at_options *o = t->o;
     AT_TRY(open_limits(t, err));
     at_fault_plan plan = {.limits = t->limits,
-                          .every_dtype = o->full,
+                          .dtypes = o->full ? 1U << AT_F32 | 1U << AT_F16 | 1U << AT_BF16 : 0,
                           .seeds = o->full ? SEEDS_FULL : 1,
                           .checks = true,
                           .progress = on_geometry,
@@ -67,7 +67,7 @@ static at_status run(selftest *t, at_error *err)
     if (o->full) {
         plan.texts = long_texts;
         plan.fills = LONG_FILLS;
-        plan.every_dtype = false;
+        plan.dtypes = 0;
         plan.seeds = 1;
         AT_TRY(at_faults_run(&t->far, &plan, err));
     }

@@ -80,8 +80,9 @@ static bool any_check_breaks(const bench *b, const at_backend *fault)
     return false;
 }
 
-static at_status run_fault(bench *b, const at_backend *fault, finding *f, at_error *err)
+static at_status run_fault(bench *b, size_t n, finding *f, at_error *err)
 {
+    const at_backend *fault = at_mutant_at(n);
     static at_verdict v; /* large */
     const at_mutant *m = fault->data;
     at_verdict_init(&v);
@@ -110,11 +111,14 @@ static at_status run_fault(bench *b, const at_backend *fault, finding *f, at_err
             f->caught[AT_TIER_ALL] = confirmed;
         }
     }
-    at_specimen_restore(&b->specimen);
     if (f->acts && b->plan->checks && !f->caught[AT_TIER_ALL]) {
         f->caught[AT_TIER_CHECKS] = any_check_breaks(b, fault);
         f->caught[AT_TIER_ALL] = f->caught[AT_TIER_CHECKS];
     }
+    if (b->plan->observe != NULL && f->acts && b->scores[n].changes_values) {
+        b->plan->observe(b->plan->observer, &b->specimen, n, m->step, f->caught);
+    }
+    at_specimen_restore(&b->specimen);
     return AT_OK;
 }
 
@@ -147,6 +151,21 @@ static at_status launch_healthy(bench *b, at_step step, bool copy, at_error *err
     return copy ? keep(b, step, &b->healthy[step], err) : AT_OK;
 }
 
+/* Every engine without a fault, for the plan's observer. */
+static void observe_healthy(bench *b, const at_engines *engines)
+{
+    for (int e = 0; e < engines->n; e++) {
+        for (at_step step = AT_STEP_FORWARD; step <= at_specimen_last(&b->specimen); step++) {
+            at_step_verdict v;
+            finding f = {0};
+            at_specimen_judge(&v, &b->specimen, &at_backend_cpu_flash, engines->name[e], step);
+            sort_verdict(&f, &v);
+            f.caught[AT_TIER_ALL] = f.caught[AT_TIER_EXACT] || f.caught[AT_TIER_BOUND];
+            b->plan->observe(b->plan->observer, &b->specimen, AT_NO_FAULT, step, f.caught);
+        }
+    }
+}
+
 static at_status run_case(bench *b, const char *text, at_error *err)
 {
     at_engines engines = {0};
@@ -158,6 +177,9 @@ static at_status run_case(bench *b, const char *text, at_error *err)
     memcpy(b->engine, engines.name[0], sizeof b->engine);
     AT_TRY(at_specimen_make(&b->specimen, &b->c, &flash->numeric, err));
     at_confirm_begin(&b->confirm, &b->c);
+    if (b->plan->observe != NULL) {
+        observe_healthy(b, &engines);
+    }
     AT_TRY(launch_healthy(b, AT_STEP_FORWARD, true, err));
     if (b->c.pass == AT_PASS_TRAIN) {
         AT_TRY(launch_healthy(b, AT_STEP_BACKWARD, true, err));
@@ -170,7 +192,7 @@ static at_status run_case(bench *b, const char *text, at_error *err)
             const at_mutant *m = at_mutant_at(i)->data;
             finding f = {0};
             if (m->step == step && takes(b, m, text)) {
-                AT_TRY(run_fault(b, at_mutant_at(i), &f, err));
+                AT_TRY(run_fault(b, i, &f, err));
                 score(b, i, &f);
             }
         }
@@ -178,21 +200,33 @@ static at_status run_case(bench *b, const char *text, at_error *err)
     return AT_OK;
 }
 
-/* One geometry: its dtypes, distributions and seeds. */
+/* One geometry and dtype: its distributions and seeds. */
+static at_status run_dtype(bench *b, const char *text, int64_t dtype, at_error *err)
+{
+    for (int64_t n = 0; n < AT_FAULT_FILLS * b->plan->seeds; n++) {
+        int64_t fill = n % AT_FAULT_FILLS;
+        if (b->plan->fills != 0 && (b->plan->fills >> fill & 1) == 0) {
+            continue;
+        }
+        AT_TRY(at_case_parse(&b->c, text, err));
+        b->c.fill = fill;
+        b->c.seed = (uint64_t)(n / AT_FAULT_FILLS);
+        if (dtype >= 0) {
+            b->c.dtype = b->c.odt = dtype;
+        }
+        AT_TRY(run_case(b, text, err));
+    }
+    return AT_OK;
+}
+
 static at_status run_text(bench *b, const char *text, at_error *err)
 {
-    for (int64_t n = 0; n < (b->plan->every_dtype ? DTYPES : 1) * b->plan->seeds; n++) {
-        for (int fill = 0; fill < AT_FAULT_FILLS; fill++) {
-            if (b->plan->fills != 0 && (b->plan->fills >> fill & 1) == 0) {
-                continue;
-            }
-            AT_TRY(at_case_parse(&b->c, text, err));
-            b->c.fill = fill;
-            b->c.seed = (uint64_t)n;
-            if (b->plan->every_dtype) {
-                b->c.dtype = b->c.odt = n % DTYPES;
-            }
-            AT_TRY(run_case(b, text, err));
+    if (b->plan->dtypes == 0) {
+        return run_dtype(b, text, -1, err);
+    }
+    for (int64_t dtype = 0; dtype < DTYPES; dtype++) {
+        if ((b->plan->dtypes >> dtype & 1) != 0) {
+            AT_TRY(run_dtype(b, text, dtype, err));
         }
     }
     return AT_OK;

@@ -31,7 +31,7 @@ typedef struct at_fault_score {
 
 typedef struct at_fault_plan {
     const at_limits *limits; /* NULL: without tier 2 */
-    bool every_dtype;        /* of each geometry; otherwise the one that it names */
+    uint32_t dtypes;         /* bit set, for each geometry; 0: the one that it names */
     int64_t seeds;           /* of each geometry, dtype and distribution */
     bool checks;             /* metamorphic checks too */
     const char *const
@@ -39,7 +39,13 @@ typedef struct at_fault_plan {
     uint32_t fills; /* bit set of distributions; 0: all */
     void (*progress)(void *user, size_t done, size_t of); /* geometries; NULL: none */
     void *user;
+    /* Told of each acting run of a fault that changes values, and of healthy runs of every engine
+     * (AT_NO_FAULT), while the outputs stand; NULL: nobody. */
+    void (*observe)(void *observer, const at_specimen *s, size_t fault, at_step step,
+                    const bool caught[AT_TIERS]);
+    void *observer;
 } at_fault_plan;
+#define AT_NO_FAULT SIZE_MAX
 
 /* Scores of all faults in the order of at_mutant_at; [at_mutant_count()], the caller frees. */
 AT_API at_status at_faults_run(at_fault_score **out, const at_fault_plan *plan,
