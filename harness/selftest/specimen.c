@@ -5,9 +5,16 @@
 
 #include "kernels/kernels.h"
 
+/* Multiply-adds below which the plain loops are the reference. */
+#define GOLDEN_BELOW 5e6
+
 static at_status refer(at_specimen *s, const at_numeric_class *numeric, at_error *err)
 {
-    at_reference_options options = {.numeric = *numeric};
+    const at_case *c = &s->p.c;
+    double work = (double)(c->batch * c->heads_q * c->len_q) * (double)c->len_kv *
+                  (double)(c->dim_qk + c->dim_v);
+    at_reference_options options = {
+        .numeric = *numeric, .path = work < GOLDEN_BELOW ? AT_REFERENCE_GOLDEN : AT_REFERENCE_AUTO};
     at_arena_reset(s->answers);
     return at_reference_run(&s->gold, &s->p, &options, s->answers, err);
 }
