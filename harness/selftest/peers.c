@@ -10,6 +10,12 @@
 #include "kernels/kernels.h"
 #include "kernels/mutants/mutants.h"
 
+/* Distributions that the other suites could meet; on the rest flat rules flag healthy kernels. */
+enum {
+    FILLS = 1 << AT_FILL_NORMAL | 1 << AT_FILL_UNIFORM01 | 1 << AT_FILL_OUTLIER |
+            1 << AT_FILL_PEAKY | 1 << AT_FILL_LOWRANK
+};
+
 /* One output tensor as a rule sees it; n elements. */
 typedef struct sample {
     at_tensor_id id;
@@ -308,6 +314,7 @@ at_status at_peers_measure(at_peer_table *out, const at_limits *limits,
     }
     at_fault_plan plan = {.limits = limits,
                           .dtypes = 1U << AT_F16 | 1U << AT_BF16,
+                          .fills = FILLS,
                           .seeds = 1,
                           .checks = limits != NULL,
                           .observe = observe,

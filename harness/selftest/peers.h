@@ -22,7 +22,7 @@ typedef struct at_peer_table {
     int64_t fault_runs[2], healthy_runs[2]; /* forward, backward */
 } at_peer_table;
 
-/* Faults that change values on bf16 and f16, every distribution; the healthy runs are all engines
+/* Faults that change values on bf16 and f16, five distributions; the healthy runs are all engines
  * of cpu.flash. Rules that allow a multiple of another kernel's error get cpu.naive's. */
 AT_API at_status at_peers_measure(at_peer_table *out, const at_limits *limits,
                                   void (*progress)(void *user, size_t done, size_t of), void *user,

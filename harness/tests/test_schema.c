@@ -122,13 +122,6 @@ static void test_corpus(void)
     all_fit("limits", "limits");
 }
 
-static void test_selftest(void)
-{
-    const at_tool *t = at_tool_run("selftest --format jsonl --threads 1 -q --runs 1");
-    at_tool_write("selftest.jsonl", t->out);
-    fits("selftest", "selftest.jsonl");
-}
-
 static void test_audit(void)
 {
     const at_tool *t = at_tool_run("audit --selector fa4-b11 --arch sm100 --space training "
@@ -248,7 +241,6 @@ const at_test at_tests[] = {
     {"cli", "selection", test_selection},
     {"cli", "corpus", test_corpus},
     {"cli", "audit", test_audit},
-    {"cli", "selftest", test_selftest},
     {"cli", "protocol", test_protocol},
     {"cli", "schemas_bite", test_schemas_bite},
     {"cli", "python_worker", test_python_worker},
