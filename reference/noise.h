@@ -302,11 +302,7 @@ AT_INLINE void at_noise_row(const at_noise *m, at_row *row, const at_noise_p_sum
     row->sum_var = 0;
     if (m->sink) {
         row->sink_x = at_noise_exp(at_noise_score(m, 0, row->sink_s, 0, 0, row->lse));
-        /* What the scores of alike keys are off together cancels between them, not beside a sink.
-         */
-        double together = sums->p > 0 ? at_noise_exp(sums->linear / sums->p) : 0;
-        row->sum_var =
-            at_noise_square(row->sink_p) * (row->sink_x * row->sink_x + together * together);
+        row->sum_var = at_noise_square(row->sink_p * row->sink_x);
         pp += row->sink_p * row->sink_p;
         share = sums->p > 0 ? sums->p : 1;
     }
