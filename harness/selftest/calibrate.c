@@ -231,10 +231,11 @@ static at_json *header(const at_calibration *how)
                                           "scale", "largest",   "limit"};
     at_json *root = at_json_object(), *classes = at_json_array(), *backends = at_json_array();
     at_json *groups = at_json_object();
-    char seed[32];
+    char seed[32], version[32];
     (void)snprintf(seed, sizeof seed, "%" PRIu64, how->seed);
     at_json_put_text(root, "schema", AT_LIMITS_SCHEMA);
-    at_json_put_text(root, "tool", at_version());
+    (void)snprintf(version, sizeof version, "%.*s", (int)strcspn(at_version(), " "), at_version());
+    at_json_put_text(root, "tool", version);
     at_json_put_text(root, "command", how->words);
     at_json_put_text(root, "seed", seed);
     for (size_t i = 0; i < how->backend_count; i++) {
