@@ -79,7 +79,7 @@ static void print_record(const record *r)
     const at_field *fill = at_case_field("fill", 4);
     for (int i = 0; i < OUTPUTS; i++) {
         for (int d = 0; d < DTYPES; d++) {
-            int t = outputs[i];
+            at_tensor_id t = outputs[i];
             (void)printf("%-5s %-6s worst err/bound %.3f, worst rms z %.3f: %s\n",
                          at_tensor_names[t], at_dtype_names[d], r->ratio[t][d], r->z[t][d],
                          r->worst[t][d]);
