@@ -4,7 +4,7 @@
 An adapter is a module here or a path to a .py file; without a name all of them are tried. It has PACKAGE, the pip
 name, and backends(), a list of objects with
 
-    name version doc      as in the hello
+    name version doc arch as in the hello ("cpu" without arch)
     numeric contract      the numeric class, and what is promised on dead rows (at_foreign_promise)
     promises              of the protocol; "stats" that are not promised are not judged
     claim(case)           names of engines, best first; raises Unsupported
@@ -47,7 +47,7 @@ class Worker:
         print(json.dumps({"event": event, **members}), file=self.out, flush=True)
 
     def hello(self):
-        listed = [{"name": b.name, "version": b.version, "arch": "cpu", "numeric": b.numeric,
+        listed = [{"name": b.name, "version": b.version, "arch": getattr(b, "arch", "cpu"), "numeric": b.numeric,
                    "promises": list(b.promises), "doc": b.doc} for b in self.backends.values()]
         versions = {"python": sys.version.split()[0]}
         for b in self.backends.values():
