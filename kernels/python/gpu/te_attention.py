@@ -162,5 +162,5 @@ class Backend:
 
 
 def backends():
-    fused, unfused = {"p": "stored"}, {"p": "stored", "scores_stored": True, "d_from_p": True}
+    fused, unfused = {"p": "stored"}, {"p": "stored", "scores_stored": True, "d_from_p": True, "head_rounded": True}
     return [Backend(name, unfused if name == "te.unfused" else fused) for name in FORCED]
