@@ -5,7 +5,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import torch
 
 import fa3_ops
-from device import arch, contained, get, get_rows, layouts, packages, put, put_rows
+from device import arch, contained, get, get_rows, layouts, packages, put_rows
 from problem import need
 from windows import window
 

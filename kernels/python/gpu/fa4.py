@@ -5,7 +5,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import torch
 from flash_attn.cute.interface import _validate_head_dims, flash_attn_func, flash_attn_varlen_func
 
-from device import arch, contained, get, get_rows, gradients, layouts, packages, put, put_rows
+from device import arch, contained, get, get_rows, gradients, layouts, packages, put_rows
 from problem import Unsupported, need
 from windows import window
 

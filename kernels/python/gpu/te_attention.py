@@ -7,7 +7,7 @@ import os, pathlib, sys, tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import torch
 
-from device import TORCH, arch, contained, get, get_rows, gradients, layouts, packages, put, put_rows
+from device import arch, contained, get, gradients, layouts, packages, put, put_rows
 from problem import Unsupported, need
 
 PACKAGE = "transformer-engine"

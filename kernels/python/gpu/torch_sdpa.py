@@ -1,16 +1,15 @@
 """torch.nn.functional.scaled_dot_product_attention, each kernel forced in turn, on a GPU or the CPU."""
-import functools, os, pathlib, sys
+import pathlib, sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from device import DEVICE, TORCH, arch, contained, get, gradients, layouts, packages, put
+from device import DEVICE, arch, contained, get, gradients, layouts, packages, put
 from problem import Unsupported, need
 
 PACKAGE = "torch"
-KINDS = {"bool.11", "bool.b1", "bool.1h", "bool.bh"}
 
 
 def words(case):
@@ -83,7 +82,7 @@ class Kernel:
             warnings.simplefilter("always")
             self.check(params, True)
         why = " ".join(str(w.message).split(" (Triggered")[0] for w in said)
-        raise Unsupported("selection", f"selection: PyTorch refuses the kernel: {why or 'it does not say why'}"[:400])
+        raise Unsupported("selection", f"selection: PyTorch refuses the kernel: {why or 'its reason stands on stderr'}"[:400])
 
     def call(self, problem):
         (found, mask), given = tensors(problem), words(problem.case)
@@ -104,7 +103,8 @@ class Kernel:
 
 
 def backends():
-    fused, plain = {"p": "stored"}, {"p": "f32", "d_from_p": True}
+    # With grouped heads the gradients of keys and values are made for every query head, rounded, then summed.
+    fused, plain = {"p": "stored", "head_rounded": True}, {"p": "f32", "d_from_p": True}
     found = [Kernel("math", SDPBackend.MATH, plain if DEVICE == "cuda" else {**plain, "p": "stored"})]
     found[0].contract = {"dead_o": "zero", "dead_grads": "any"}
     if DEVICE == "cpu":
