@@ -1,5 +1,6 @@
 #include "harness/case/suite.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,8 @@ struct at_suite {
     size_t plan_count;
     at_suite_audit *audit;
     size_t audit_count;
+    at_suite_unsaid *unsaid;
+    size_t unsaid_count;
     size_t skipped;
 };
 
@@ -33,6 +36,7 @@ void at_suite_close(at_suite *suite)
     }
     free(suite->plan);
     free(suite->audit);
+    free(suite->unsaid);
     free(suite->entry);
     free(suite->slot);
     free(suite);
@@ -56,6 +60,34 @@ size_t at_suite_audits(const at_suite *suite, const at_suite_audit **audits)
 {
     *audits = suite->audit;
     return suite->audit_count;
+}
+
+size_t at_suite_unsaid_entries(const at_suite *suite, const at_suite_unsaid **list)
+{
+    *list = suite->unsaid;
+    return suite->unsaid_count;
+}
+
+at_status at_suite_keep_unsaid(at_suite *suite, const char *name, const char *id,
+                               const char *reason, at_error *err)
+{
+    at_suite_unsaid *larger = realloc(suite->unsaid, (suite->unsaid_count + 1) * sizeof *larger);
+    if (larger == NULL) {
+        return at_fail(err, AT_NO_MEMORY, "no memory for another entry");
+    }
+    suite->unsaid = larger;
+    at_suite_unsaid *at = &suite->unsaid[suite->unsaid_count++];
+    (void)snprintf(at->suite, sizeof at->suite, "%s", name);
+    (void)snprintf(at->entry, sizeof at->entry, "%s", id);
+    (void)snprintf(at->reason, sizeof at->reason, "%s", reason);
+    return AT_OK;
+}
+
+bool at_suite_takes(at_suite_builder *b, const char *group)
+{
+    bool takes = b->only == NULL || strcmp(b->only, group) == 0;
+    b->met = b->met || (takes && b->only != NULL);
+    return takes;
 }
 
 size_t at_suite_skipped(const at_suite *suite)

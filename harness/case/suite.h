@@ -22,7 +22,13 @@ typedef struct at_suite_plan {
      * "fa3=modelled.fa3-2025-02" */
     char serves[256];
     bool modelled; /* listed apart, out of totals */
+    bool entry;    /* the group is the entry of that id in the corpus of known bugs */
 } at_suite_plan;
+
+/* An entry of the corpus of known bugs that no case can say, and why. */
+typedef struct at_suite_unsaid {
+    char suite[AT_NAME_TEXT], entry[AT_NAME_TEXT], reason[256];
+} at_suite_unsaid;
 
 /* An audit that the suite wants printed after its cases. */
 typedef struct at_suite_audit {
@@ -38,8 +44,9 @@ typedef struct at_suite_rewrite {
     const char *pass;
 } at_suite_rewrite;
 
-/* `words`: each a suite name ("smoke" -> CORPUS/suites/smoke.json), a path that ends in .json, a
- * case text (lists `a,b`, ranges `1..8` and `64..256/64` multiply), or @file (one word a line, #
+/* `words`: each a suite name ("smoke" -> CORPUS/suites/smoke.json), one group of a suite
+ * ("known-bugs/te-3481"), a path that ends in .json, a folder of known bugs (ends in '/'), a case
+ * text (lists `a,b`, ranges `1..8` and `64..256/64` multiply), or @file (one word a line, #
  * comments, nests). All cases are made and checked before the call returns; equal (case, plan)
  * pairs are kept once. Errors name file, group and key. */
 AT_API at_status at_suite_open(at_suite **out, const char *corpus, const char *const *words,
@@ -51,6 +58,7 @@ AT_API size_t at_suite_size(const at_suite *suite);
 /* Case i and its plan, in order of appearance. The plan pointer is shared by a group's cases. */
 AT_API const at_case *at_suite_case(const at_suite *suite, size_t i, const at_suite_plan **plan);
 AT_API size_t at_suite_audits(const at_suite *suite, const at_suite_audit **audits);
+AT_API size_t at_suite_unsaid_entries(const at_suite *suite, const at_suite_unsaid **list);
 /* Combinations left out: by "skip" constraints, and as contradictions where the group says so. */
 AT_API size_t at_suite_skipped(const at_suite *suite);
 

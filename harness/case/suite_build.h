@@ -29,6 +29,8 @@ typedef struct at_suite_builder {
     const at_suite_rewrite *rewrite; /* may be NULL */
     uint64_t combinations, cases;    /* limits, at most the maxima above */
     bool placed;                     /* the error names the innermost file already */
+    const char *only;                /* the group wanted; NULL: all */
+    bool met;                        /* a group of that name was met */
 } at_suite_builder;
 
 /* Sampling of a group; n = 0: the whole product. */
@@ -55,6 +57,12 @@ at_status at_suite_keep_plan(const at_suite_plan **out, at_suite *suite, const a
 at_status at_suite_keep_audit(at_suite *suite, const at_suite_audit *audit,
                               at_error *err) AT_MUST_CHECK;
 
+at_status at_suite_keep_unsaid(at_suite *suite, const char *name, const char *id,
+                               const char *reason, at_error *err) AT_MUST_CHECK;
+
+/* Whether the group is wanted; notes that it was met. */
+bool at_suite_takes(at_suite_builder *b, const char *group);
+
 /* Makes every case of the space under the rules, which may be NULL. */
 at_status at_suite_add_space(at_suite_builder *b, const at_space *space,
                              const at_suite_rules *rules, const at_suite_plan *plan,
@@ -65,7 +73,11 @@ at_status at_suite_add_space(at_suite_builder *b, const at_space *space,
 at_status at_suite_add_word(at_suite_builder *b, const char *word, const at_suite_file *outer,
                             const at_suite_plan *inherited, at_error *err) AT_MUST_CHECK;
 
-/* Adds a JSON suite. */
+/* Adds known bugs: a file, or a folder (ends in '/'). */
+at_status at_suite_add_known(at_suite_builder *b, const char *path, const at_suite_plan *inherited,
+                             at_error *err) AT_MUST_CHECK;
+
+/* Adds a JSON suite, or a file of known bugs. */
 at_status at_suite_add_json(at_suite_builder *b, const at_suite_file *file,
                             const at_suite_plan *inherited, at_error *err) AT_MUST_CHECK;
 

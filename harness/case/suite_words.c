@@ -164,13 +164,14 @@ static at_status no_suite(const char *corpus, const char *word, at_error *err)
                    word, names[0] != '\0' ? names : " none");
 }
 
-static at_status add_suite(at_suite_builder *b, const char *word, const at_suite_file *outer,
+static at_status add_named(at_suite_builder *b, const char *word, const at_suite_file *outer,
                            const at_suite_plan *inherited, at_error *err)
 {
     char path[AT_PATH_TEXT];
-    int n = snprintf(path, sizeof path, "%s/suites/%s.json", b->corpus, word);
-    FILE *there = n < AT_PATH_TEXT && strchr(word, '/') == NULL ? fopen(path, "r") : NULL;
-    if (there == NULL && (errno == ENOENT || strchr(word, '/') != NULL)) {
+    int name = (int)strcspn(word, "/");
+    int n = snprintf(path, sizeof path, "%s/suites/%.*s.json", b->corpus, name, word);
+    FILE *there = n < AT_PATH_TEXT ? fopen(path, "r") : NULL;
+    if (there == NULL && (n >= AT_PATH_TEXT || errno == ENOENT)) {
         return no_suite(b->corpus, word, err);
     }
     if (there != NULL) {
@@ -181,6 +182,26 @@ static at_status add_suite(at_suite_builder *b, const char *word, const at_suite
     return at_suite_add_json(b, &file, inherited, err);
 }
 
+/* NAME, or NAME/GROUP. */
+static at_status add_suite(at_suite_builder *b, const char *word, const at_suite_file *outer,
+                           const at_suite_plan *inherited, at_error *err)
+{
+    const char *slash = strchr(word, '/'), *only = b->only;
+    bool met = b->met;
+    if (slash == NULL) {
+        return add_named(b, word, outer, inherited, err);
+    }
+    b->only = slash + 1;
+    b->met = false;
+    AT_TRY(add_named(b, word, outer, inherited, err));
+    bool found = b->met;
+    b->only = only;
+    b->met = met;
+    return found ? AT_OK
+                 : at_fail(err, AT_INVALID, "the suite %.*s has no group \"%.60s\"",
+                           (int)(slash - word), word, slash + 1);
+}
+
 at_status at_suite_add_word(at_suite_builder *b, const char *word, const at_suite_file *outer,
                             const at_suite_plan *inherited, at_error *err)
 {
@@ -189,6 +210,10 @@ at_status at_suite_add_word(at_suite_builder *b, const char *word, const at_suit
     if (word[0] == '@') {
         AT_TRY(join(path, outer, word + 1, err));
         return add_list(b, &file, inherited, err);
+    }
+    if (ends_with(word, "/")) {
+        AT_TRY(join(path, outer, word, err));
+        return at_suite_add_known(b, path, inherited, err);
     }
     if (ends_with(word, ".json")) {
         AT_TRY(join(path, outer, word, err));
