@@ -155,7 +155,7 @@ static void run_split(const at_flash_run *run, row_tile *t, int split, at_flash_
     int64_t tiles = high - low + 1, splits = run->engine.splits;
     int from = low + (int)(tiles * split / splits), to = low + (int)(tiles * (split + 1) / splits);
     for (int r = 0; r < t->lanes; r++) {
-        t->max[r] = -HUGE_VALF;
+        t->max[r] = run->fault.max_from_zero ? 0 : -HUGE_VALF;
         t->sum[r] = 0;
     }
     memset(t->sum_pv, 0, (size_t)ROW_TILE * (size_t)run->v_stride * sizeof *t->sum_pv);

@@ -106,6 +106,7 @@ typedef struct at_flash_fault {
     uint8_t bias_lost;        /* neither bias nor ALiBi is added */
     uint8_t drop_shifted;     /* row i drops what the mask says of row i + 1 */
     uint8_t drop_unscaled;    /* without the factor 1 / (1 - dropout) */
+    uint8_t max_from_zero;    /* the running maximum starts at 0, not at -inf */
     uint8_t nondeterministic; /* every other launch runs other tiles in reverse order */
 
     uint8_t d;              /* at_flash_d_fault */

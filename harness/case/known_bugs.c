@@ -20,16 +20,16 @@ struct at_known_bugs {
 
 static const char *const file_members[] = {"schema", "library", "doc", "bugs", NULL};
 static const char *const bug_members[] = {
-    "id",        "title",   "sources",  "versions", "arch",      "pass",   "effect",
-    "mechanism", "h200",    "what",     "invariant", "cases",    "controls", "reduced_from",
-    "unsayable", "faults",  "no_fault", NULL};
+    "id",       "title",        "sources",   "versions", "arch",      "pass",
+    "effect",   "mechanism",    "h200",      "what",     "invariant", "cases",
+    "controls", "reduced_from", "unsayable", "faults",   "no_fault",  NULL};
 static const char *const h200_members[] = {"retry", "why", NULL};
 static const char *const fault_members[] = {"backend", "engine", "statuses", "only", NULL};
 
 static const char *const passes[] = {"forward", "backward", "both", "load", NULL};
-static const char *const effects[] = {"silent",  "nonfinite",    "nondeterministic", "crash",
-                                      "refused", "over_refused", "hang",             "slow",
-                                      "load",    NULL};
+static const char *const effects[] = {
+    "silent", "nonfinite", "nondeterministic", "crash", "refused", "over_refused", "hang", "slow",
+    "load",   NULL};
 static const char *const answers[] = {"yes", "no", "unknown", NULL};
 
 static const struct {
@@ -106,8 +106,8 @@ static at_status want_texts(const at_json **out, const at_json *object, const ch
         good = at_json_text(i) != NULL && at_json_text(i)[0] != '\0';
     }
     return good ? AT_OK
-                : at_fail(err, AT_INVALID, "the member \"%s\" must be a list of texts, one at least",
-                          key);
+                : at_fail(err, AT_INVALID,
+                          "the member \"%s\" must be a list of texts, one at least", key);
 }
 
 static bool holds(const at_json *texts, const char *text)
@@ -121,11 +121,8 @@ static bool holds(const at_json *texts, const char *text)
 static at_status read_statuses(at_bug_fault *out, at_error *err)
 {
     for (const at_json *i = at_json_first(out->statuses); i != NULL; i = at_json_next(i)) {
-        int kind = 0;
-        while (kind < AT_KIND_COUNT && strcmp(at_kind_names[kind], at_json_text(i)) != 0) {
-            kind++;
-        }
-        if (kind == AT_KIND_COUNT || at_kind_class((at_kind)kind) != AT_CLASS_FAIL) {
+        at_kind kind = AT_PASS;
+        if (!at_kind_parse(&kind, at_json_text(i)) || at_kind_class(kind) != AT_CLASS_FAIL) {
             return at_fail(err, AT_INVALID,
                            "\"%.40s\" is no status of a failure, such as WRONG or NONFINITE",
                            at_json_text(i));
@@ -153,7 +150,8 @@ static at_status read_fault(at_bug_fault *out, const at_json *object, const at_j
     for (const at_json *i = out->only != NULL ? at_json_first(out->only) : NULL; i != NULL;
          i = at_json_next(i)) {
         if (!holds(cases, at_json_text(i))) {
-            return at_fail(err, AT_INVALID, "\"only\" names \"%.80s\", which is not among \"cases\"",
+            return at_fail(err, AT_INVALID,
+                           "\"only\" names \"%.80s\", which is not among \"cases\"",
                            at_json_text(i));
         }
     }
@@ -216,8 +214,9 @@ static at_status read_cases(at_known_bug *bug, const at_json *object, at_error *
     AT_TRY(want_sentence(&bug->no_fault, object, "no_fault", false, err));
     AT_TRY(at_json_want_array(object, "faults", false, &faults, err));
     if ((bug->cases == NULL) == (bug->unsayable == NULL)) {
-        return at_fail(err, AT_INVALID,
-                       "it needs either \"cases\" or \"unsayable\", the reason why no case says it");
+        return at_fail(
+            err, AT_INVALID,
+            "it needs either \"cases\" or \"unsayable\", the reason why no case says it");
     }
     bool more = bug->controls != NULL || bug->reduced_from != NULL || bug->no_fault != NULL ||
                 faults != NULL;
@@ -247,8 +246,8 @@ static at_status read_bug(at_known_bugs *bugs, at_known_bug *bug, const at_json 
         return at_fail(err, AT_INVALID, "it must be an object, it is %s",
                        at_json_kind_name(at_json_type(object)));
     }
-    AT_TRY(at_json_only_keys(object, bug_members, err));
     AT_TRY(at_json_want_text(object, "id", true, &bug->id, err));
+    AT_TRY(at_json_only_keys(object, bug_members, err));
     if (!is_name(bug->id)) {
         return at_fail(err, AT_INVALID,
                        "the id \"%.60s\" takes lower case letters, digits and '-', at most %d",
@@ -337,8 +336,8 @@ static at_status read_folder(at_known_bugs *bugs, const char *folder, at_error *
 {
     struct dirent **entry = NULL;
     int n = scandir(folder, &entry, is_json, alphasort);
-    at_status status = n < 0    ? at_fail(err, AT_IO, "%s: cannot be read (%s)", folder,
-                                          strerror(errno))
+    at_status status = n < 0
+                           ? at_fail(err, AT_IO, "%s: cannot be read (%s)", folder, strerror(errno))
                        : n == 0 ? at_fail(err, AT_INVALID, "%s holds no .json file", folder)
                                 : AT_OK;
     for (int i = 0; i < n; i++) {
@@ -362,8 +361,8 @@ at_status at_known_bugs_open(at_known_bugs **out, const char *path, at_error *er
     if (bugs == NULL) {
         return at_fail(err, AT_NO_MEMORY, "no memory for known bugs");
     }
-    at_status status = n > 0 && path[n - 1] == '/' ? read_folder(bugs, path, err)
-                                                   : read_file(bugs, path, err);
+    at_status status =
+        n > 0 && path[n - 1] == '/' ? read_folder(bugs, path, err) : read_file(bugs, path, err);
     if (status != AT_OK) {
         at_known_bugs_close(bugs);
         return status;

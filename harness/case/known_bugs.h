@@ -12,11 +12,11 @@ enum { AT_BUG_FAULTS_MAX = 4 };
 
 /* A planted fault that does to cpu.flash what the bug does to the library. */
 typedef struct at_bug_fault {
-    const char *backend;      /* "mutant.NAME" or "modelled.NAME" */
-    const char *engine;       /* NULL: the first */
-    unsigned kinds;           /* bit set 1 << at_kind: what each of the cases must get */
-    const at_json *only;      /* texts among "cases" in which it acts; NULL: all */
-    const at_json *statuses;  /* the kinds by name */
+    const char *backend;     /* "mutant.NAME" or "modelled.NAME" */
+    const char *engine;      /* NULL: the first */
+    unsigned kinds;          /* bit set 1 << at_kind: what each of the cases must get */
+    const at_json *only;     /* texts among "cases" in which it acts; NULL: all */
+    const at_json *statuses; /* the kinds by name */
 } at_bug_fault;
 
 /* One report. Texts and lists belong to the at_known_bugs that holds it. */
@@ -24,13 +24,13 @@ typedef struct at_known_bug {
     const char *file, *library;
     const char *id, *title, *what, *invariant;
     const char *versions, *arch;
-    const char *pass;      /* forward, backward, both or load */
-    const char *effect;    /* what its users see: silent, nonfinite, crash, ... */
-    const char *mechanism; /* M01 ... M17 */
+    const char *pass;            /* forward, backward, both or load */
+    const char *effect;          /* what its users see: silent, nonfinite, crash, ... */
+    const char *mechanism;       /* M01 ... M17 */
     const char *h200, *h200_why; /* yes, no or unknown: whether an H200 can try it */
-    const char *reduced_from; /* NULL: the cases have the reported sizes, or it names none */
-    const char *unsayable;    /* why no case can say it; NULL: there are cases */
-    const char *no_fault;     /* why no fault is planted for it; NULL: there are faults */
+    const char *reduced_from;    /* NULL: the cases have the reported sizes, or it names none */
+    const char *unsayable;       /* why no case can say it; NULL: there are cases */
+    const char *no_fault;        /* why no fault is planted for it; NULL: there are faults */
     const at_json *sources, *cases;
     const at_json *controls; /* neighbours that the bug leaves right; may be NULL */
     size_t fault_count;

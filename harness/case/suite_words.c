@@ -211,7 +211,7 @@ at_status at_suite_add_word(at_suite_builder *b, const char *word, const at_suit
         AT_TRY(join(path, outer, word + 1, err));
         return add_list(b, &file, inherited, err);
     }
-    if (ends_with(word, "/")) {
+    if (ends_with(word, "/") && strchr(word, '=') == NULL) {
         AT_TRY(join(path, outer, word, err));
         return at_suite_add_known(b, path, inherited, err);
     }

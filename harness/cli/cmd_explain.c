@@ -5,6 +5,7 @@
 
 #include "harness/checks/checks.h"
 #include "harness/case/suite.h"
+#include "harness/cli/explain_bugs.h"
 #include "harness/cli/options.h"
 #include "harness/judge/verdict.h"
 #include "harness/run/feature_pairs.h"
@@ -256,6 +257,23 @@ static void explain_checks(void)
     }
 }
 
+/* The page of all known bugs, or one of them. */
+static int explain_known(const char *word, const at_options *o)
+{
+    char corpus[4096];
+    at_error err = {""};
+    bool found = strcmp(word, "known-bugs") == 0;
+    at_status status = at_corpus_find(corpus, o->corpus, AT_BUILD_CORPUS, &err);
+    if (status == AT_OK) {
+        status = found ? at_explain_bugs(corpus, &err) : at_explain_bug(&found, corpus, word, &err);
+    }
+    return status != AT_OK ? at_usage_error("explain: %s", err.text)
+           : found         ? AT_EXIT_CLEAN
+                           : at_usage_error("explain: \"%.60s\" is no status, no key, no case "
+                                                    "(key=value), no known bug and no id of 16 hex digits",
+                                            word);
+}
+
 static int explain_word(const char *word, const at_options *o)
 {
     at_kind kind;
@@ -280,10 +298,7 @@ static int explain_word(const char *word, const at_options *o)
     } else if (strlen(word) == AT_ID_TEXT - 1 && strspn(word, "0123456789abcdef") == strlen(word)) {
         return explain_id(word, o);
     } else {
-        return at_usage_error(
-            "explain: \"%.60s\" is no status, no key, no case (key=value) and no id "
-            "of 16 hex digits",
-            word);
+        return explain_known(word, o);
     }
     return AT_EXIT_CLEAN;
 }

@@ -29,6 +29,27 @@ static void print_json(const at_case *c, const char *text, const at_suite_plan *
     at_json_close(line);
 }
 
+/* Entries of known bugs without a case: comments, so that the output stays a list of cases. */
+static void print_unsaid(const at_suite *suite, bool jsonl)
+{
+    const at_suite_unsaid *list = NULL;
+    size_t n = at_suite_unsaid_entries(suite, &list);
+    for (size_t i = 0; i < n; i++) {
+        if (!jsonl) {
+            (void)printf("# %s: no case: %s\n", list[i].entry, list[i].reason);
+            continue;
+        }
+        at_json *line = at_json_object();
+        at_json_put_text(line, "suite", list[i].suite);
+        at_json_put_text(line, "group", list[i].entry);
+        at_json_put_text(line, "skipped", list[i].reason);
+        char *printed = at_json_print(line, false);
+        (void)puts(printed);
+        free(printed);
+        at_json_close(line);
+    }
+}
+
 int cmd_list(int argc, char **argv)
 {
     at_options o;
@@ -53,9 +74,11 @@ int cmd_list(int argc, char **argv)
         if (o.jsonl) {
             print_json(c, text, plan);
         } else {
-            (void)puts(text);
+            (void)printf("%s%s%s\n", text, plan->entry ? "  # " : "",
+                         plan->entry ? plan->group : "");
         }
     }
+    print_unsaid(choice.suite, o.jsonl);
     at_choice_close(&choice);
     return fflush(stdout) == 0 && !ferror(stdout)
                ? AT_EXIT_CLEAN

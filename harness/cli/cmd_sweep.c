@@ -311,6 +311,7 @@ static int conclude(sweep *s)
         (void)puts("");
         at_print_findings(&s->report, &style);
         at_print_errors(&s->report, &style);
+        at_print_unsaid(s->choice.suite);
         print_end(s, exit_code);
     }
     warn_unmatched(s);

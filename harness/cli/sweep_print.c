@@ -133,6 +133,18 @@ static void print_finding(const at_finding *f, const at_record *r, size_t count,
     (void)printf("    %s%s\n", repro, style->suffix);
 }
 
+void at_print_unsaid(const at_suite *suite)
+{
+    const at_suite_unsaid *list = NULL;
+    size_t n = at_suite_unsaid_entries(suite, &list);
+    if (n > 0) {
+        (void)printf("\nskipped: %zu known bug%s that no case can say\n", n, n == 1 ? "" : "s");
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)printf("  %s: %s\n", list[i].entry, list[i].reason);
+    }
+}
+
 void at_print_errors(const at_report *report, const at_print_style *style)
 {
     size_t shown = 0;

@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 #include "kernels/mutants/mutants.h"
 
-enum { TRIALS_MAX = 256 };
+enum { TRIALS_MAX = 512 };
 
 /* Cases that were opened, by text and numeric class; closed at the end of each test. */
 static at_trial trials[TRIALS_MAX];

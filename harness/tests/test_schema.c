@@ -116,6 +116,7 @@ static void test_corpus(void)
     fits("waivers", AT_TEST_CORPUS "/waivers.json");
     fits("popular", AT_TEST_CORPUS "/popular.json");
     all_fit("suite", "suites");
+    all_fit("known-bugs", "known-bugs");
     all_fit("rules", "selectors");
     all_fit("capabilities", "capabilities");
     all_fit("space", "spaces");
@@ -169,6 +170,9 @@ static void test_schemas_bite(void)
     CHECK_INT(validate("diff", "bad.jsonl"), 1);
     at_tool_write("bad.jsonl", "{\"kill_forward\":1.5}\n");
     CHECK_INT(validate("selftest", "bad.jsonl"), 1);
+    at_tool_write("bad.json", "{\"schema\":\"attest-known-bugs-1\",\"library\":\"l\",\"bugs\":"
+                              "[{\"id\":\"a\"}]}");
+    CHECK(validate("known-bugs", "bad.json") != 0);
     at_tool_write("bad.json", "{\"schema\":\"attest-limits-1\",\"cells\":[]}");
     CHECK_INT(validate("limits", "bad.json"), 1);
     at_tool_write("empty.jsonl", "");

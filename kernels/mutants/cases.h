@@ -137,6 +137,15 @@
             "hq=2:sq=50:skv=130:dqk=60:dv=60:dtype=f16:mask=causal:align=br",                      \
             "sq=30:skv=47:dqk=16:dv=20:dtype=f32"                                                  \
     }
+#define CASES_OFFSETS                                                                              \
+    {                                                                                              \
+        "b=9:hq=4:sq=64:skv=20:dqk=32", "b=9:hq=2:sq=64:skv=30:dqk=64:dtype=f16:layout=bhsd"       \
+    }
+#define CASES_PLAIN_HEADS                                                                          \
+    {                                                                                              \
+        "b=2:hq=2:sq=40:skv=72:dqk=32", "hq=4:hkv=2:sq=1:skv=130:dqk=64:dtype=f16",                \
+            "hq=2:sq=33:skv=47:dqk=24:dtype=f32:layout=sbhd"                                       \
+    }
 #define CASES_RACY                                                                                 \
     {                                                                                              \
         "hq=2:sq=40:skv=400:dqk=64:dtype=f32", "hq=4:sq=150:skv=300:dqk=64:dtype=f16:det=1"        \

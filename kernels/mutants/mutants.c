@@ -1,8 +1,11 @@
 #include "kernels/mutants/mutants.h"
 
+#include <math.h>
+
 size_t at_mutant_count(void)
 {
-    return at_mutants_forward_count + at_mutants_backward_count + at_mutants_feature_count;
+    return at_mutants_forward_count + at_mutants_backward_count + at_mutants_feature_count +
+           at_mutants_reported_count;
 }
 
 const at_backend *at_mutant_at(size_t i)
@@ -12,8 +15,12 @@ const at_backend *at_mutant_at(size_t i)
         return &at_mutants_forward[i];
     }
     i -= at_mutants_forward_count;
-    return i < at_mutants_backward_count ? &at_mutants_backward[i]
-                                         : &at_mutants_feature[i - at_mutants_backward_count];
+    if (i < at_mutants_backward_count) {
+        return &at_mutants_backward[i];
+    }
+    i -= at_mutants_backward_count;
+    return i < at_mutants_reported_count ? &at_mutants_reported[i]
+                                         : &at_mutants_feature[i - at_mutants_reported_count];
 }
 
 /* cpu.flash reads its own fault from `data`. */
@@ -23,6 +30,17 @@ static at_backend inner_of(const at_backend *self)
     at_backend inner = *self;
     inner.data = &m->flash;
     return inner;
+}
+
+/* The problem as the faulty kernel takes it. */
+static at_problem as_seen(const at_backend *self, const at_problem *p)
+{
+    const at_mutant *m = self->data;
+    at_problem seen = *p;
+    if (m->drop_coarse) {
+        seen.c.dropout = round(16 * p->c.dropout) / 16;
+    }
+    return seen;
 }
 
 at_status at_mutant_supports(const at_backend *self, const at_case *c, at_reason *why)
@@ -49,7 +67,8 @@ at_status at_mutant_forward(const at_backend *self, void *state, const at_proble
 {
     const at_mutant *m = self->data;
     at_backend inner = inner_of(self);
-    AT_TRY(at_flash_forward(&inner, state, p, engine, err));
+    at_problem seen = as_seen(self, p);
+    AT_TRY(at_flash_forward(&inner, state, &seen, engine, err));
     if (m->spoil != NULL && m->step == AT_STEP_FORWARD && p->t[m->target].data != NULL) {
         m->spoil(p, m->target);
     }
@@ -61,7 +80,8 @@ at_status at_mutant_backward(const at_backend *self, void *state, const at_probl
 {
     const at_mutant *m = self->data;
     at_backend inner = inner_of(self);
-    AT_TRY(at_flash_backward(&inner, state, p, engine, err));
+    at_problem seen = as_seen(self, p);
+    AT_TRY(at_flash_backward(&inner, state, &seen, engine, err));
     if (m->spoil != NULL && m->step == AT_STEP_BACKWARD && p->t[m->target].data != NULL) {
         m->spoil(p, m->target);
     }

@@ -21,6 +21,7 @@ typedef struct at_mutant {
     at_tensor_id target;
     at_step step;       /* the first step whose verdict is not PASS */
     unsigned kinds;     /* bit set 1 << at_kind: the statuses that the step may get */
+    bool drop_coarse;   /* the case's dropout is rounded to sixteenths */
     bool repeated;      /* shows only when two launches are compared */
     bool subtle;        /* within the bound by nature: left to statistics over many elements */
     const char *source; /* report or text that describes it; NULL: textbook */
@@ -33,7 +34,9 @@ AT_API const at_backend *at_mutant_at(size_t i);
 
 /* Tables and functions of this folder. */
 extern const at_backend at_mutants_forward[], at_mutants_backward[], at_mutants_feature[];
+extern const at_backend at_mutants_reported[];
 extern const size_t at_mutants_forward_count, at_mutants_backward_count, at_mutants_feature_count;
+extern const size_t at_mutants_reported_count;
 at_status at_mutant_forward(const at_backend *self, void *state, const at_problem *p,
                             const char *engine, at_error *err);
 at_status at_mutant_backward(const at_backend *self, void *state, const at_problem *p,
@@ -89,7 +92,13 @@ void at_spoil_write_before(const at_problem *p, at_tensor_id id);
 void at_spoil_write_gap(const at_problem *p, at_tensor_id id);     /* a token between sequences */
 void at_spoil_read_after(const at_problem *p, at_tensor_id id);    /* 0 x what stands past v */
 void at_spoil_write_row_gap(const at_problem *p, at_tensor_id id); /* past the first row */
-void at_spoil_unit(const at_problem *p, at_tensor_id id); /* stored as if its unit were 1 */
+void at_spoil_unit(const at_problem *p, at_tensor_id id);        /* stored as if its unit were 1 */
+void at_spoil_repeat_head(const at_problem *p, at_tensor_id id); /* head 0 everywhere */
+void at_spoil_columns_past_qk(const at_problem *p, at_tensor_id id); /* columns past dqk poisoned */
+void at_spoil_wrap(const at_problem *p, at_tensor_id id);        /* offsets modulo 2^16 elements */
+void at_spoil_batch_limit(const at_problem *p, at_tensor_id id); /* past sequence 255 poisoned */
+void at_spoil_idle_unwritten(const at_problem *p, at_tensor_id id); /* len_q = 0: poisoned */
+void at_spoil_heads_as_rows(const at_problem *p, at_tensor_id id);  /* where heads = rows */
 void at_spoil_swap_dk_dv(const at_problem *p, at_tensor_id id);
 
 #ifdef __cplusplus

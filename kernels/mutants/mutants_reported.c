@@ -1,0 +1,73 @@
+/* Faults that public reports describe and the other tables do not hold. */
+#include "kernels/mutants/cases.h"
+
+enum { WRONG = 1 << AT_WRONG, NONFINITE = 1 << AT_NONFINITE, UNWRITTEN = 1 << AT_UNWRITTEN };
+
+#define FORWARD(title, sentence, ...)                                                              \
+    AT_MUTANT_ROW(title, sentence, .step = AT_STEP_FORWARD, __VA_ARGS__)
+#define BACKWARD(title, sentence, ...)                                                             \
+    AT_MUTANT_ROW(title, sentence, .step = AT_STEP_BACKWARD, __VA_ARGS__)
+
+const at_backend at_mutants_reported[] = {
+    FORWARD("window_lost", "the left window bound is ignored", .flash = {.edge_left = 127},
+            .kinds = WRONG, .source = "https://github.com/sgl-project/sglang/issues/31501",
+            .cases = CASES_WINDOW),
+    FORWARD("right_bound_lost", "the right window bound is ignored", .flash = {.edge_right = 127},
+            .kinds = WRONG, .source = "https://github.com/jax-ml/jax/pull/39576",
+            .cases = CASES_WINDOW),
+    FORWARD("max_from_zero", "the running maximum starts at 0, so that low scores underflow",
+            .flash = {.passes = AT_FLASH_FORWARD, .max_from_zero = 1}, .kinds = WRONG | NONFINITE,
+            .source = "https://github.com/Dao-AILab/flash-attention/issues/2082",
+            .cases = CASES_DEEP),
+    FORWARD("o_head_repeated", "every head gets the result of the first",
+            .spoil = at_spoil_repeat_head, .target = AT_O, .kinds = WRONG,
+            .source = "https://github.com/BobMcDear/attorch/issues/14", .cases = CASES_GROUP),
+    FORWARD("o_columns_past_qk", "the columns of O past the head size of Q and K are not written",
+            .spoil = at_spoil_columns_past_qk, .target = AT_O, .kinds = UNWRITTEN,
+            .source = "https://github.com/pytorch/pytorch/issues/133674",
+            .cases = {"hq=2:sq=40:skv=72:dqk=32:dv=64",
+                      "hq=2:sq=50:skv=130:dqk=48:dv=96:dtype=f16:mask=causal:align=br",
+                      "sq=30:skv=47:dqk=16:dv=40:dtype=f32"}),
+    FORWARD("o_offset_wraps", "offsets into O wrap at 2^16 elements, as 32 bits do at 2^32",
+            .spoil = at_spoil_wrap, .target = AT_O, .kinds = UNWRITTEN | WRONG,
+            .source = "https://github.com/sgl-project/sglang/pull/20389", .cases = CASES_OFFSETS),
+    FORWARD("batch_limit", "sequences past the 255th are left out, as launches of 65535 do",
+            .spoil = at_spoil_batch_limit, .target = AT_O, .kinds = UNWRITTEN,
+            .source = "https://github.com/pytorch/pytorch/issues/146704",
+            .cases = {"b=257:sq=2:skv=3:dqk=8", "b=300:sq=1:skv=2:dqk=16:dtype=f16"}),
+    FORWARD("lse_heads_swapped", "heads 0 and 1 of LSE are exchanged", .spoil = at_spoil_swap_heads,
+            .target = AT_LSE, .kinds = WRONG,
+            .source = "https://github.com/vllm-project/flash-attention/pull/87",
+            .cases = CASES_PLAIN_HEADS),
+    FORWARD("drop_coarse", "the drop probability is rounded to sixteenths", .drop_coarse = true,
+            .kinds = WRONG, .source = "https://github.com/pytorch/pytorch/issues/174245",
+            .cases = {"b=2:hq=2:sq=72:skv=72:dqk=32:dropout=0.03",
+                      "hq=2:sq=130:skv=130:dqk=64:dropout=0.28:dtype=f16"}),
+    BACKWARD("backward_read_after", "memory past the end of V reaches dQ with weight 0",
+             .spoil = at_spoil_read_after, .target = AT_DQ, .kinds = NONFINITE,
+             .source = "https://github.com/Dao-AILab/flash-attention/issues/338",
+             .cases = CASES_PLAIN),
+    BACKWARD("dq_offset_wraps", "offsets into dQ wrap at 2^16 elements, as 32 bits do at 2^32",
+             .spoil = at_spoil_wrap, .target = AT_DQ, .kinds = UNWRITTEN | WRONG,
+             .source = "https://github.com/Dao-AILab/flash-attention/issues/1500",
+             .cases = CASES_OFFSETS),
+    BACKWARD("dbias_offset_wraps", "offsets into dBias wrap at 2^16 elements, as 32 bits at 2^32",
+             .spoil = at_spoil_wrap, .target = AT_DBIAS, .kinds = UNWRITTEN | WRONG,
+             .source = "https://github.com/openxla/xla/issues/36454",
+             .cases = {"hq=1:sq=250:skv=270:dqk=16:bias=rel.11:grads=qkvb",
+                       "hq=2:sq=130:skv=280:dqk=32:bias=rel.1h:grads=b:dtype=f16"}),
+    BACKWARD("dbias_nan", "the last element of dBias is NaN", .spoil = at_spoil_nan,
+             .target = AT_DBIAS, .kinds = NONFINITE,
+             .source = "https://github.com/jax-ml/jax/issues/32242", .cases = CASES_BIAS),
+    BACKWARD("dk_idle_unwritten", "dK of sequences without queries is not written",
+             .spoil = at_spoil_idle_unwritten, .target = AT_DK, .kinds = UNWRITTEN,
+             .source = "https://github.com/Dao-AILab/flash-attention/issues/2562",
+             .cases = {"b=3:hq=2:sq=40:skv=64:dqk=64:dtype=f16:lenq=40+0+9:lenkv=64+7+10",
+                       "b=2:sq=30:skv=40:dqk=16:dtype=f32:layout=thd:lenq=0+20:lenkv=9+40"}),
+    BACKWARD("dk_heads_as_rows", "dK is stored with heads and rows exchanged",
+             .spoil = at_spoil_heads_as_rows, .target = AT_DK, .kinds = WRONG,
+             .source = "https://github.com/huggingface/diffusers/issues/14338",
+             .cases = {"b=2:hq=8:sq=8:skv=8:dqk=32", "hq=12:sq=20:skv=12:dqk=64:dtype=f16",
+                       "hq=16:sq=16:skv=16:dqk=16:dtype=f32:layout=bhsd:mask=causal"}),
+};
+const size_t at_mutants_reported_count = sizeof at_mutants_reported / sizeof *at_mutants_reported;
