@@ -299,7 +299,9 @@ static at_status read_root(at_known_bugs *bugs, const at_json *root, const char 
     for (const at_json *i = at_json_first(list); i != NULL; i = at_json_next(i), number++) {
         AT_TRY(make_room(bugs, err));
         at_known_bug *bug = &bugs->bug[bugs->count];
-        *bug = (at_known_bug){.file = path, .library = library};
+        memset(bug, 0, sizeof *bug);
+        bug->file = path;
+        bug->library = library;
         at_status status = read_bug(bugs, bug, i, err);
         if (status != AT_OK) {
             return bug->id != NULL ? at_fail_in(err, status, "entry \"%.60s\"", bug->id)
