@@ -80,7 +80,7 @@ fidelity: build ## compare the te-* rule sets with the real releases (about 8 GB
 	$(TE_PYTHON) kernels/python/te_selector/fetch.py $(TE_CACHE)
 	$(TE_PYTHON) kernels/python/te_selector/record.py $(TE_CACHE) $(BUILD)/te_fused_half $(TE_CACHE)/recorded \
 	    --sample $(TE_CACHE)/golden
-	cd $(BUILD) && ATTEST_GOLDEN=$(abspath $(TE_CACHE))/recorded ctest -R '^fidelity' --output-on-failure
+	cd $(BUILD) && ATTEST_GOLDEN=$(abspath $(TE_CACHE))/recorded ctest -R '^fidelity' --timeout 1800 --output-on-failure
 	for f in $(TE_CACHE)/golden/te-*.jsonl; do cmp $$f corpus/selectors/golden/$$(basename $$f) || exit 1; done
 
 asan: deps ## the tests under AddressSanitizer and UBSan

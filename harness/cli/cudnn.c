@@ -65,11 +65,12 @@ int at_cli_cudnn_audit(const at_options *o, const char *corpus, const at_env *en
         return at_usage_error("audit: %s", err.text);
     }
     const size_t boxes = at_cudnn_audit_boxes(audit);
-    for (size_t i = 0; o->jsonl && i < boxes; i++) {
+    const size_t limit = (size_t)o->limit, shown = limit > 0 && limit < boxes ? limit : boxes;
+    for (size_t i = 0; o->jsonl && i < shown; i++) {
         print_line(at_cudnn_audit_box_json(audit, i));
     }
     if (!o->jsonl) {
-        at_cudnn_audit_print(audit, stdout, o->colors);
+        at_cudnn_audit_print(audit, stdout, o->colors, limit);
     }
     at_cudnn_audit_close(audit);
     return boxes > 0 ? AT_EXIT_FINDINGS : AT_EXIT_CLEAN;
