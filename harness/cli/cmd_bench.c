@@ -8,6 +8,7 @@
 
 #include "harness/case/suite.h"
 #include "harness/cli/environment.h"
+#include "harness/cli/bench_cudnn.h"
 #include "harness/cli/bench_peers.h"
 #include "harness/cli/options.h"
 #include "harness/problem/fill.h"
@@ -307,10 +308,13 @@ int cmd_bench(int argc, char **argv)
     if (o.word_count == 1 && strcmp(o.words[0], "peers") == 0) {
         return at_bench_peers(&o); /* takes minutes, so it runs when it is named */
     }
+    if (o.word_count == 1 && strcmp(o.words[0], "cudnn") == 0) {
+        return at_bench_cudnn(&o); /* loads a driver that executes nothing */
+    }
     for (int w = 0; w < o.word_count; w++) {
         if (find_bench(o.words[w]) < 0) {
             return at_usage_error("bench: no benchmark \"%s\"; there are reference, case, fill and "
-                                  "audit, and peers alone",
+                                  "audit, and, alone, peers or cudnn",
                                   o.words[w]);
         }
     }
