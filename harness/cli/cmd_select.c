@@ -92,10 +92,13 @@ int cmd_select(int argc, char **argv)
         return at_usage_error("select: give a case, such as `attest select "
                               "dqk=192:dv=128:arch=sm90 --selector te-2.10`");
     }
+    if (o.why_not != NULL && o.selector == NULL) {
+        o.selector = "te-newest";
+    }
     bool rules = o.selector != NULL && !called && strchr(o.selector, '@') == NULL;
     if (o.why_not != NULL && !rules) {
-        return at_usage_error("select: --why-not asks one rule set: give --selector, such as "
-                              "te-2.10");
+        return at_usage_error("select: --why-not asks a rule set, such as te-2.10; %s is not one",
+                              o.selector);
     }
     const at_suite_rewrite rewrite = {.seed = o.seed, .pass = o.pass};
     at_env *env = NULL;

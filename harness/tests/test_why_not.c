@@ -178,12 +178,12 @@ static void test_commands(void)
     t = at_tool_run("select sq=4 --selector te-2.20 --arch sm90 --why-not fa9");
     CHECK_INT(t->code, 3);
     CHECK_HAS(t->err, "--why-not: te-2.20 has no backend \"fa9\"; it has fa2, fa3, fa4, fused");
-    t = at_tool_run("select sq=4 --why-not fa3");
-    CHECK_INT(t->code, 3);
-    CHECK_HAS(t->err, "select: --why-not asks one rule set: give --selector, such as te-2.10");
+    t = at_tool_run("select sq=4 --arch sm90 --env fa3=none --why-not fa3");
+    CHECK_INT(t->code, 0);
+    CHECK_HAS(t->out, "sq=4\n  refused   fa3 by fa3.installed: ");
     t = at_tool_run("select sq=4 --selector te@installed --arch sm90 --why-not fa3");
     CHECK_INT(t->code, 3);
-    CHECK_HAS(t->err, "select: --why-not asks one rule set: give --selector, such as te-2.10");
+    CHECK_HAS(t->err, "--why-not asks a rule set, such as te-2.10; te@installed is not one");
     t = at_tool_run("select");
     CHECK_INT(t->code, 3);
     CHECK_HAS(t->err, "select: give a case, such as");
