@@ -60,7 +60,11 @@ python-packages: ## install ONNX Runtime, onnx and JAX below .cache/python, pinn
 sweep: build python-packages ## the main job: run the suites on the backends at hand, print findings and audits
 	@if [ -x $(PACKAGES_PYTHON) ]; then set -- default cpu-packages cpu-jax --worker \
 	    "LIBATTEST=$(abspath $(BUILD))/libattest.so.1 exec $(PACKAGES_PYTHON) kernels/python/cpu/worker.py $(ADAPTERS)"; fi; \
-	$(BUILD)/attest sweep "$$@" -o attest-out
+	$(BUILD)/attest sweep "$$@" -o attest-out; code=$$?; echo; \
+	if [ -f $(BUILD)/libattest_cudnn.so ]; then \
+	    $(BUILD)/attest audit --selector cudnn --arch sm90 --space cudnn --against te-2.19 --stage validate --limit 3 -q || \
+	    [ $$? = 1 ] || echo "cuDNN is not audited: libcudnn.so.9 cannot be asked (name it with ATTEST_CUDNN)"; \
+	else echo "cuDNN is not audited: built without its headers or its frontend (make cudnn-frontend)"; fi; exit $$code
 
 TORCH_PYTHON ?= .cache/torch/bin/python
 sweep-torch: build ## PyTorch's CPU flash and math kernels, 23000 runs (installs torch below .cache/torch once, 5 GB)
