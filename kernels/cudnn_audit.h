@@ -42,8 +42,8 @@ AT_API size_t at_cudnn_audit_boxes(const at_cudnn_audit *audit);
  * no_plan_builds, first_plan_fails, crash or runs; at: the stage that said so, "S1" .. "S5". */
 AT_API at_json *at_cudnn_audit_box_json(const at_cudnn_audit *audit, size_t i);
 
-/* Counts by stage, then each box as a paragraph, `limit` of them (0: all). */
-AT_API void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool colors, size_t limit);
+/* Counts by stage, then the first `shown` boxes, a paragraph each. */
+AT_API void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool colors, size_t shown);
 
 /* What the library says of one case: the object that `attest select` prints for any selector, plus
  * "stages" and "plans" of each step. */

@@ -253,7 +253,7 @@ void at_cudnn_audit_print_box(const at_cudnn_audit *a, const at_box *b, FILE *ou
     (void)fprintf(out, "   %" PRIu64 " cases; such as %s\n", b->cases, example);
 }
 
-void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool colors, size_t limit)
+void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool colors, size_t shown)
 {
     char version[32];
     at_cudnn_version_text(audit->version, version);
@@ -270,7 +270,8 @@ void at_cudnn_audit_print(const at_cudnn_audit *audit, FILE *out, bool colors, s
         (void)fprintf(out, " %s %" PRIu64, at_cudnn_stage_names[i], audit->stopped[i]);
     }
     (void)fprintf(out, "; deaths %" PRIu64 "\n", audit->deaths);
-    const size_t boxes = audit->boxes.count, shown = limit > 0 && limit < boxes ? limit : boxes;
+    const size_t boxes = audit->boxes.count;
+    AT_ASSERT(shown <= boxes);
     for (size_t i = 0; i < shown; i++) {
         print_heading(audit, &audit->sign[audit->boxes.box[i].sign - 1], i + 1, out, colors);
         at_cudnn_audit_print_box(audit, &audit->boxes.box[i], out);

@@ -70,7 +70,7 @@ int at_cli_cudnn_audit(const at_options *o, const char *corpus, const at_env *en
         print_line(at_cudnn_audit_box_json(audit, i));
     }
     if (!o->jsonl) {
-        at_cudnn_audit_print(audit, stdout, o->colors, limit);
+        at_cudnn_audit_print(audit, stdout, o->colors, shown);
     }
     at_cudnn_audit_close(audit);
     return boxes > 0 ? AT_EXIT_FINDINGS : AT_EXIT_CLEAN;

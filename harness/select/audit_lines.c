@@ -19,15 +19,23 @@ void at_env_flag(char *out, size_t room, const at_env *given)
     }
 }
 
-void at_audit_select_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box *b,
-                          const char *tool)
+/* The box's example as case text and as --env flag; returns its environment. */
+static const at_audit_env *example_of(char text[AT_CASE_TEXT_MAX], char env[512], const at_audit *a,
+                                      const at_box *b)
 {
     at_case c;
-    char text[AT_CASE_TEXT_MAX], env[512];
     const at_audit_env *e = &a->env[at_region_env_of(a->region, b->example)];
     at_audit_case(&c, a, b->example);
     (void)at_case_print(&c, text);
-    at_env_flag(env, sizeof env, e->given);
+    at_env_flag(env, 512, e->given);
+    return e;
+}
+
+void at_audit_select_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box *b,
+                          const char *tool)
+{
+    char text[AT_CASE_TEXT_MAX], env[512];
+    const at_audit_env *e = example_of(text, env, a, b);
     (void)snprintf(out, AT_LINE_TEXT, "%s select '%s' --selector %s%s",
                    tool != NULL ? tool : "attest", text, at_selector_name(e->selector), env);
 }
@@ -87,12 +95,8 @@ bool at_audit_repro_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box
 void at_audit_again_line(char out[AT_LINE_TEXT], const at_audit *a, const at_box *b,
                          const char *tool)
 {
-    at_case c;
     char text[AT_CASE_TEXT_MAX], env[512];
-    const at_audit_env *e = &a->env[at_region_env_of(a->region, b->example)];
-    at_audit_case(&c, a, b->example);
-    (void)at_case_print(&c, text);
-    at_env_flag(env, sizeof env, e->given);
+    const at_audit_env *e = example_of(text, env, a, b);
     (void)snprintf(out, AT_LINE_TEXT, "%s audit --selector %s%s --space '%s'",
                    tool != NULL ? tool : "attest", at_selector_name(e->selector), env, text);
 }
