@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SKIPPED = 77 };
@@ -74,6 +75,16 @@ const char *at_test_folder(void)
         (void)atexit(remove_folder);
     }
     return folder;
+}
+
+void at_test_put_json(const char *kind, const char *name, const char *text)
+{
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/%s", at_test_folder(), kind);
+    (void)mkdir(path, 0700);
+    (void)snprintf(path, sizeof path, "%s/%s/%s.json", at_test_folder(), kind, name);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
 static int run_one(const at_test *test)

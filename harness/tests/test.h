@@ -1,4 +1,5 @@
-/* The smallest test framework that CTest can list: a table of named functions, checks that record. */
+/* The smallest test framework that CTest can list: a table of named functions, checks that record.
+ */
 #ifndef AT_TEST_H
 #define AT_TEST_H
 
@@ -37,5 +38,8 @@ void at_test_has(const char *file, int line, const char *what, const char *text,
 
 /* A fresh folder under $TMPDIR or /tmp, removed when the program ends. */
 const char *at_test_folder(void);
+
+/* Writes KIND/NAME.json into that folder, as a corpus has it. */
+void at_test_put_json(const char *kind, const char *name, const char *text);
 
 #endif

@@ -4,26 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "harness/select/capability.h"
-
-/* Writes FOLDER/NAME.json of the test's own corpus. */
-static void put_file(const char *folder, const char *name, const char *text)
-{
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s", at_test_folder(), folder);
-    (void)mkdir(path, 0700);
-    (void)snprintf(path, sizeof path, "%s/%s/%s.json", at_test_folder(), folder, name);
-    FILE *file = fopen(path, "w");
-    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
 
 static void bad_capabilities(int line, const char *text, const char *part)
 {
     at_error err = {""};
     at_capabilities *set = NULL;
-    put_file("capabilities", "k", text);
+    at_test_put_json("capabilities", "k", text);
     at_status status = at_capabilities_open(&set, at_test_folder(), "k", &err);
     if (status != AT_INVALID || set != NULL || strstr(err.text, part) == NULL ||
         strstr(err.text, "capabilities/k.json") == NULL) {

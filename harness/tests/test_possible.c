@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "harness/select/expr.h"
 #include "harness/select/possible.h"
@@ -225,16 +224,6 @@ static void test_long(void)
     at_possible_close(p);
 }
 
-static void put_file(const char *folder, const char *name, const char *text)
-{
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s", at_test_folder(), folder);
-    (void)mkdir(path, 0700);
-    (void)snprintf(path, sizeof path, "%s/%s/%s.json", at_test_folder(), folder, name);
-    FILE *file = fopen(path, "w");
-    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
-
 #define FILE_OF(rules)                                                                             \
     "{\"schema\":\"attest-rules-1\",\"name\":\"x\",\"doc\":\"d\",\"source\":\"s\",\n"              \
     " \"backends\":[{\"name\":\"a\",\"doc\":\"A\"}],\n \"rules\":[\n" rules "]}"
@@ -268,13 +257,14 @@ static void test_faults(void)
          " \"extends\":\"y\"}",
          "selectors/y.json: line 2, column 12: \"extends\" leads back to x: a cycle from "},
     };
-    put_file("selectors", "y",
-             "{\"schema\":\"attest-rules-1\",\"name\":\"y\",\"doc\":\"d\",\"source\":\"s\",\n"
-             " \"extends\":\"x\"}");
+    at_test_put_json(
+        "selectors", "y",
+        "{\"schema\":\"attest-rules-1\",\"name\":\"y\",\"doc\":\"d\",\"source\":\"s\",\n"
+        " \"extends\":\"x\"}");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         at_error err = {""};
         at_selector *s = NULL;
-        put_file("selectors", "x", faults[i][0]);
+        at_test_put_json("selectors", "x", faults[i][0]);
         CHECK_INT(at_selector_open(&s, at_test_folder(), "x", NULL, &err), AT_INVALID);
         CHECK_HAS(err.text, faults[i][1]);
         CHECK(strchr(err.text, '\n') == NULL);
@@ -287,13 +277,13 @@ static void test_rules_in_all_environments(void)
 {
     at_error err = {""};
     at_selector *s = NULL;
-    put_file("selectors", "x",
-             "{\"schema\":\"attest-rules-1\",\"name\":\"x\",\"doc\":\"d\",\"source\":\"s\","
-             "\"env\":{\"fast\":{\"type\":\"bool\",\"default\":false,\"doc\":\"\"}},"
-             "\"backends\":[{\"name\":\"a\",\"doc\":\"A\"}],\"rules\":[" RULE(
-                 "q", "fast") "],"
-                              "\"prefer\":[{\"when\":\"det && "
-                              "!det\",\"order\":[\"a\"]},{\"order\":[\"a\"]}]}");
+    at_test_put_json("selectors", "x",
+                     "{\"schema\":\"attest-rules-1\",\"name\":\"x\",\"doc\":\"d\",\"source\":\"s\","
+                     "\"env\":{\"fast\":{\"type\":\"bool\",\"default\":false,\"doc\":\"\"}},"
+                     "\"backends\":[{\"name\":\"a\",\"doc\":\"A\"}],\"rules\":[" RULE(
+                         "q", "fast") "],"
+                                      "\"prefer\":[{\"when\":\"det && "
+                                      "!det\",\"order\":[\"a\"]},{\"order\":[\"a\"]}]}");
     CHECK_INT(at_selector_open(&s, at_test_folder(), "x", NULL, &err), AT_INVALID);
     CHECK_HAS(err.text, "selectors/x.json: prefer 1: when: column 8: the condition is impossible");
 }

@@ -4,20 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "harness/select/selector.h"
-
-/* Writes FOLDER/NAME.json of the test's own corpus. */
-static void put_file(const char *folder, const char *name, const char *text)
-{
-    char path[512];
-    (void)snprintf(path, sizeof path, "%s/%s", at_test_folder(), folder);
-    (void)mkdir(path, 0700);
-    (void)snprintf(path, sizeof path, "%s/%s/%s.json", at_test_folder(), folder, name);
-    FILE *file = fopen(path, "w");
-    CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
-}
 
 #define HEAD(name)                                                                                 \
     "{\"schema\":\"attest-rules-1\",\"name\":\"" name "\",\"doc\":\"d\",\"source\":\"s\","
@@ -33,7 +21,7 @@ static void refused(int line, const char *text, const char *part)
 {
     at_error err = {""};
     at_selector *s = NULL;
-    put_file("selectors", "x", text);
+    at_test_put_json("selectors", "x", text);
     at_status status = at_selector_open(&s, at_test_folder(), "x", NULL, &err);
     if (status != AT_INVALID || s != NULL || strstr(err.text, part) == NULL ||
         strstr(err.text, "selectors/x.json") == NULL) {
@@ -165,14 +153,15 @@ static void test_refused_extends(void)
 {
     at_error err = {""};
     at_selector *s = NULL;
-    put_file("selectors", "p", HEAD("p") "\"extends\":\"x\"," BACKENDS "}");
+    at_test_put_json("selectors", "p", HEAD("p") "\"extends\":\"x\"," BACKENDS "}");
     REFUSED(HEAD("x") "\"extends\":\"p\"}", "\"extends\" leads back to x: a cycle");
     REFUSED(HEAD("x") "\"extends\":\"x\"}", "\"extends\" leads back to x: a cycle");
-    put_file("selectors", "x", HEAD("x") "\"extends\":\"nosuch\"}");
+    at_test_put_json("selectors", "x", HEAD("x") "\"extends\":\"nosuch\"}");
     CHECK_INT(at_selector_open(&s, at_test_folder(), "x", NULL, &err), AT_INVALID);
     CHECK_HAS(err.text, "no rule set is called \"nosuch\"; ");
     CHECK_HAS(err.text, "/selectors has p, x");
-    put_file("selectors", "p", HEAD("p") BACKENDS ",\"rules\":[" RULE("one", "\"a\"", "true") "]}");
+    at_test_put_json("selectors", "p",
+                     HEAD("p") BACKENDS ",\"rules\":[" RULE("one", "\"a\"", "true") "]}");
     REFUSED(HEAD("x") "\"extends\":\"p\",\"rules\":[{\"id\":\"two\",\"remove\":true}]}",
             "rule \"two\": \"remove\" names no rule of the file that is extended");
     REFUSED(HEAD("x") "\"extends\":\"p\",\"rules\":[{\"id\":\"two\",\"when\":\"true\"}]}",
@@ -278,7 +267,7 @@ static const char parent[] =
 
 static void test_decisions(void)
 {
-    put_file("selectors", "p", parent);
+    at_test_put_json("selectors", "p", parent);
     at_selector *s = opened("p", NULL);
     DECIDES(s, "dqk=64", "c| a b c|");
     DECIDES(s, "dqk=128", "b| a b c|");
@@ -295,14 +284,14 @@ static void test_decisions(void)
 
 static void test_extends(void)
 {
-    put_file("selectors", "p", parent);
-    put_file(
+    at_test_put_json("selectors", "p", parent);
+    at_test_put_json(
         "selectors", "q",
         HEAD("q") "\"extends\":\"p\",\"let\":{\"wide\":\"dqk > 128\"},\"rules\":["
                   "{\"id\":\"odd\",\"when\":\"dqk % 4 != 0\"},{\"id\":\"level\",\"remove\":true},"
                   "{\"id\":\"ratio\",\"off\":[\"a\"],\"after\":\"slow\"}," RULE("new", "\"c\"",
                                                                                 "dqk == 8") "]}");
-    put_file(
+    at_test_put_json(
         "selectors", "x",
         HEAD("x") "\"extends\":\"q\",\"env\":{\"fast\":{\"type\":\"bool\","
                   "\"default\":false,\"doc\":\"\"}},\"prefer\":[{\"order\":[\"a\",\"b\",\"c\"]}]}");
@@ -327,11 +316,11 @@ static void test_evaluation_error(void)
     at_error err = {""};
     at_case c;
     at_selection d;
-    put_file("selectors", "x",
-             HEAD("x") BACKENDS
-             ",\"let\":{\"part\":\"64 / skv\",\"twice\":\"part * 2\"},"
-             "\"rules\":[" RULE("fine", "\"a\"", "skv == 3 && twice > 1") "," RULE(
-                 "bad", "\"b\"", "dqk > 1 && twice > 64") "]}");
+    at_test_put_json("selectors", "x",
+                     HEAD("x") BACKENDS
+                     ",\"let\":{\"part\":\"64 / skv\",\"twice\":\"part * 2\"},"
+                     "\"rules\":[" RULE("fine", "\"a\"", "skv == 3 && twice > 1") "," RULE(
+                         "bad", "\"b\"", "dqk > 1 && twice > 64") "]}");
     at_selector *s = opened("x", NULL);
     DECIDES(s, "skv=3", "b| b| a:fine");
     DECIDES(s, "skv=0:dqk=1", "a| a b|");
@@ -447,7 +436,7 @@ static void test_json(void)
     at_error err = {""};
     at_case c;
     at_selection d;
-    put_file("selectors", "p", parent);
+    at_test_put_json("selectors", "p", parent);
     at_selector *s = opened("p", NULL);
     CHECK_OK(at_case_parse(&c, "dqk=60", &err), &err);
     CHECK_OK(at_selector_decide(&d, s, &c, &err), &err);
